@@ -1,4 +1,4 @@
-import { runAddress, threadAddress } from "../bus/address.ts";
+import { type Address, runAddress, threadAddress } from "../bus/address.ts";
 import { orderedId } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
@@ -23,9 +23,24 @@ export function screenMessage(
   thread_suffix: string,
   { principal, requestId: request_id }: Sender,
   { bus, env }: Pick<HttpContext, "bus" | "env">,
+  run: Address<"run"> | null = null,
 ): Promise<ScreenedText> {
-  const address = runAddress(principal.tenant_id, thread_suffix, orderedId(env));
+  const address = run ?? runAddress(principal.tenant_id, thread_suffix, orderedId(env));
   return bus.ask(address, "screen", { principal, request_id, text, thread_suffix }, { deadlineMs: screenMs });
+}
+
+/** Screens the answer of a caller to a question. `run` is the run that asked, if it has no thread. Refuses as `screenMessage` does. */
+export async function screenAnswer(
+  value: unknown,
+  suffix: string,
+  run: Address<"run"> | null,
+  sender: Sender,
+  context: Pick<HttpContext, "bus" | "env">,
+): Promise<unknown> {
+  if (value === null || value === "" || typeof value === "boolean" || typeof value === "number") return value;
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const screened = await screenMessage(text, suffix, sender, context, run);
+  return screened.text === text ? value : screened.text;
 }
 
 /** Screens and queues a message. Refuses as `screenMessage` and the thread do. */

@@ -166,7 +166,10 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     },
 
     tools: (_state, asked, { deps }) => offeredTools(asked, deps),
-    screen: (_state, asked, { deps }) => screenedMessage(asked, (entry) => messageModels(asked, entry, deps), deps),
+    screen({ run }, asked, { key, deps }) {
+      const ownAgent = splitRunKey(key).suffix === null ? (run?.agent ?? null) : null;
+      return screenedMessage(asked, ownAgent, (entry) => messageModels(asked, entry, deps), deps);
+    },
 
     status({ run, log }) {
       const since_seq = log?.durableSeq ?? -1;

@@ -1,4 +1,4 @@
-import { threadAddress } from "../../bus/address.ts";
+import { type Address, threadAddress } from "../../bus/address.ts";
 import { Type } from "../../bus/type.ts";
 import { answerAsked } from "../asked-waits.ts";
 import { json } from "../exchange/reply.ts";
@@ -7,6 +7,7 @@ import { OpenObject } from "../schemas/common.ts";
 import { callIdExample } from "../schemas/example-values.ts";
 import { chatTag } from "../tags.ts";
 import { threadFilter } from "../thread-id.ts";
+import { screenAnswer, screenFails } from "../thread-message.ts";
 
 // Answers of clients to questions of a run (client tools and UI questions). An answer without a waiting run is no error: it may be late.
 
@@ -100,12 +101,18 @@ const ui = route({
       request_id: Type.String({ examples: ["question-1"] }),
     }),
   },
-  fails: ["invalid_thread_id", "payload_too_large", ...actorFails],
-  async handle({ body, principal }, context) {
+  fails: ["invalid_thread_id", "payload_too_large", ...screenFails, ...actorFails],
+  async handle({ body, principal, requestId }, context) {
     const { request_id, value, cancelled, note } = body;
     const suffix = threadFilter(body.thread_id, principal.tenant_id) ?? "";
     const asked = { kind: "question", asked_as: request_id } as const;
-    const signaled = await answerAsked(context, principal, suffix, { asked, value: { value, cancelled, note } });
+    const screen = (part: unknown, run: Address<"run"> | null) =>
+      screenAnswer(part, suffix, run, { principal, requestId }, context);
+    const signaled = await answerAsked(context, principal, suffix, {
+      asked,
+      value: { value, cancelled, note },
+      screened: async (run) => ({ value: await screen(value, run), cancelled, note: await screen(note, run) }),
+    });
     return json({ ok: true, signaled, thread_id: threadAddress(principal.tenant_id, suffix).key, request_id });
   },
 });

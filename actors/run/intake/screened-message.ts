@@ -19,14 +19,25 @@ export interface MessageEntry {
   readonly threadId: string;
 }
 
-/** Screens a message to a thread. Refuses as the input controls of the thread's agent do. */
+/**
+ * Screens a message to a thread, or to the run of `ownAgent`, which has no thread. Refuses as the input controls of the agent do.
+ */
 export async function screenedMessage(
   { principal, request_id, text, thread_suffix }: ScreenText,
+  ownAgent: CompiledAgent | null,
   modelsFor: (entry: MessageEntry) => EntryQuestions & { settle(): Promise<void> },
   deps: RunDeps,
 ): Promise<ScreenedText> {
   const { tenant_id } = principal;
   const store = deps.store.tenant(tenant_id);
+  const sender = { principal, request_id };
+  if (ownAgent !== null) {
+    const models = modelsFor({ agent: ownAgent, store, thread: { thread_key: -1, next_seq: 0 }, threadId: "" });
+    return {
+      text: await screenedBy(text, inputScreen(sender, ownAgent, "", models, deps), models),
+      manifest: ownAgent.name,
+    };
+  }
   const row = await threadBySuffix(store, thread_suffix);
   if (row === undefined || row.manifest === null || deps.inputControls.length === 0)
     return { text, manifest: row?.manifest ?? "" };
@@ -40,10 +51,13 @@ export async function screenedMessage(
   if (agent === null) return { text, manifest };
   const threadId = `${tenant_id}:${thread_suffix}`;
   const models = modelsFor({ agent, store, thread: row, threadId });
-  const screen = inputScreen({ principal, request_id }, agent, threadId, models, deps);
-  if (screen === null) return { text, manifest };
+  return { text: await screenedBy(text, inputScreen(sender, agent, threadId, models, deps), models), manifest };
+}
+
+async function screenedBy(text: string, screen: Screen | null, models: { settle(): Promise<void> }): Promise<string> {
+  if (screen === null) return text;
   try {
-    return { text: await screen(text), manifest };
+    return await screen(text);
   } finally {
     await models.settle();
   }

@@ -6,6 +6,7 @@ import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint } from "../../../bus/protocol/run.ts";
 import type { ParentRun } from "../../../bus/protocol/task.ts";
 import { traceFields } from "../../../governance/tracing/tracer.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { LiveRun } from "../../runtime/live-runs.ts";
 import type { ToolOpening } from "../../tools/tool-sets.ts";
@@ -84,6 +85,11 @@ export class Run implements LiveRun {
   /** The child tasks of the run; null while it has none. */
   get tasks(): TaskFamily | null {
     return this.#runContext.run.tasks;
+  }
+
+  /** The agent that the caller asked. */
+  get agent(): CompiledAgent {
+    return this.#runContext.spec.agent;
   }
 
   get isDurable(): boolean {
