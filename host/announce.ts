@@ -1,5 +1,4 @@
-import { createModels, describeDefault } from "../actors/models/create-models.ts";
-import { embedderOf } from "../actors/models/deployment-embedder.ts";
+import { describeDefault } from "../actors/models/create-models.ts";
 import { bootWarnings } from "../governance/settings/boot-refusals.ts";
 import { holds } from "../governance/settings/duties.ts";
 import type { Boot } from "./boot.ts";
@@ -19,18 +18,13 @@ export function announce({ settings, plugins, env, log, engine }: Boot, url: str
     ...warningsOfDotEnv(settings),
   ];
   for (const warning of warnings) log.warn(warning);
-  const providers = pluginProviders(plugins);
-  const model = describeDefault(settings, env, providers);
-  const embedder = embedderOf(settings, createModels(settings, env, undefined, providers));
+  const model = describeDefault(settings, env, pluginProviders(plugins));
   const names = plugins.map(({ plugin }) => plugin.name);
   log.info(
     {
       ...(url !== "" && { url }),
       ...(!holds(settings, "api") && { duties: settings.duties }),
-      ...{ data_dir: settings.dataDir, model, threads },
-      // Stored texts leave the process for this host, so the operator reads its name at each start.
-      ...(embedder !== null && { embedder: embedder.name, embedder_host: embedder.host ?? "none" }),
-      ...(names.length > 0 && { plugins: names }),
+      ...{ data_dir: settings.dataDir, model, threads, ...(names.length > 0 && { plugins: names }) },
     },
     "svc is ready",
   );

@@ -44,7 +44,8 @@ export class BackgroundWork {
     const { bus, context } = threads.main;
     this.#boot = boot;
     this.#threads = threads;
-    this.#abandoned = new AbandonedRuns(bus, context.store, env, log);
+    const audit = { mask: context.mask, flushSeconds: settings.auditFlushSeconds };
+    this.#abandoned = new AbandonedRuns(bus, context.store, env, log, audit);
     const cluster = clusterConfigOf(settings);
     const startedAt = context.startedAt;
     const holdsActors = holds(settings, "api") || holds(settings, "worker");
@@ -102,19 +103,7 @@ export class BackgroundWork {
   startTasks(isMigrated: boolean): void {
     const { settings, env, log, plugins } = this.#boot;
     const { bus, context } = this.#threads.main;
-    const {
-      store,
-      files,
-      artifacts,
-      documentFiles,
-      redis,
-      mask,
-      textVectors,
-      outgoing,
-      secrets,
-      metrics,
-      skillImports,
-    } = context;
+    const { store, files, artifacts, redis, mask, textVectors, outgoing, secrets, metrics, skillImports } = context;
     const services = { env, settings, store, bus, log, mask };
     const more = {
       ...{ outgoing, secrets },
@@ -126,7 +115,6 @@ export class BackgroundWork {
       textVectors,
       files,
       artifacts,
-      documentFiles,
       redis,
       skillImports,
       metrics,

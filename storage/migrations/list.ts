@@ -18,7 +18,6 @@ import { migration as memoryCapture } from "./0119_memory_capture.ts";
 import { migration as memoryPauses } from "./0120_memory_pauses.ts";
 import { migration as skills } from "./0124_skills.ts";
 import { migration as skillFeedback } from "./0125_skill_feedback.ts";
-import { migration as documentFiles } from "./0126_document_files.ts";
 import { migration as auditMarks } from "./0128_audit_marks.ts";
 import { migration as manifestRetention } from "./0130_manifest_retention.ts";
 import { migration as evaluations } from "./0133_evaluations.ts";
@@ -50,7 +49,6 @@ export const migrations: readonly Migration[] = [
   memoryPauses,
   skills,
   skillFeedback,
-  documentFiles,
   auditMarks,
   manifestRetention,
   evaluations,
