@@ -204,7 +204,7 @@ export function pluginExtensions(plugins: Plugins): ReadonlyMap<string, TSchema>
 }
 
 function served(tool: PluginTool, { store, env: _, ...services }: PluginRunServices): Tool {
-  const { resume, preview, binds, approvalFacts, foresee, find } = tool;
+  const { resume, preview, binds, foresee, find } = tool;
   const completed = (context: ToolContext): PluginToolContext => {
     return { ...context, ...services, store: store.tenant(context.tenantId) };
   };
@@ -214,7 +214,6 @@ function served(tool: PluginTool, { store, env: _, ...services }: PluginRunServi
     ...(resume && { resume: (args, outcome, context) => resume.call(tool, args, outcome, completed(context)) }),
     ...(preview && { preview: (args, context) => preview.call(tool, args, completed(context)) }),
     ...(binds && { binds: (args, context) => binds.call(tool, args, completed(context)) }),
-    ...(approvalFacts && { approvalFacts: (args, context) => approvalFacts.call(tool, args, completed(context)) }),
     ...(foresee && { foresee: (args, context) => foresee.call(tool, args, completed(context)) }),
     ...(find && { find: (args, foreseen, context) => find.call(tool, args, foreseen, completed(context)) }),
   } as Tool;

@@ -164,7 +164,6 @@ const tool = object({
   resume: optional(callable),
   preview: optional(callable),
   binds: optional(callable),
-  approvalFacts: optional(callable),
   foresee: optional(callable),
   find: optional(callable),
 });

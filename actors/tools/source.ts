@@ -93,7 +93,6 @@ function asDeclared(tool: Tool, { effect, risk }: ToolSpec): Tool {
     ...(tool.binds && { binds: tool.binds.bind(tool) }),
     ...(tool.resume && { resume: tool.resume.bind(tool) }),
     ...(tool.preview && { preview: tool.preview.bind(tool) }),
-    ...(tool.approvalFacts && { approvalFacts: tool.approvalFacts.bind(tool) }),
     ...(tool.foresee && { foresee: tool.foresee.bind(tool) }),
     ...(tool.find && { find: tool.find.bind(tool) }),
   };

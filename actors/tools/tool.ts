@@ -236,11 +236,6 @@ export interface Tool<Context = ToolContext> extends ToolSpec {
   resume?(args: never, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
   /** Returns the change that a call would make, for the person who approves it; null if there is nothing to show. */
   preview?(args: never, context: Context): Promise<string | null>;
-  /**
-   * Returns facts of the server that an approval of the call holds for, in addition to the arguments: plain data. If they change,
-   * the approval does not hold.
-   */
-  approvalFacts?(args: never, context: Context): Promise<unknown>;
   /** Returns the expected effect of a call, if it can be verified afterwards. Requires `find`. */
   foresee?(args: never, context: Context): Promise<Foreseen>;
   /** Returns whether the call with this expected effect has run. */
@@ -256,16 +251,7 @@ export function toolError(error: ToolErrorCode, text: string): ToolResult {
 export function defineTool<S extends TSchema, Context = ToolContext>(
   tool: Omit<
     Tool,
-    | "execute"
-    | "binds"
-    | "resume"
-    | "preview"
-    | "approvalFacts"
-    | "foresee"
-    | "find"
-    | "parameters"
-    | "workspace"
-    | "timeoutMs"
+    "execute" | "binds" | "resume" | "preview" | "foresee" | "find" | "parameters" | "workspace" | "timeoutMs"
   > & {
     readonly parameters: S;
     readonly workspace?: boolean;
@@ -273,7 +259,7 @@ export function defineTool<S extends TSchema, Context = ToolContext>(
     execute(args: Static<S>, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
     resume?(args: Static<S>, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
     preview?(args: Static<S>, context: Context): Promise<string | null>;
-    approvalFacts?(args: Static<S>, context: Context): Promise<unknown>;
+    binds?(args: Static<S>, context: Context): Promise<{ readonly args: Static<S> } | ToolResult>;
     foresee?(args: Static<S>, context: Context): Promise<Foreseen>;
     find?(args: Static<S>, foreseen: Foreseen, context: Context): Promise<Found>;
   },
@@ -286,9 +272,7 @@ export function defineTool<S extends TSchema, Context = ToolContext>(
     execute: tool.execute as Tool<Context>["execute"],
     ...(tool.resume && { resume: tool.resume as NonNullable<Tool<Context>["resume"]> }),
     ...(tool.preview && { preview: tool.preview as NonNullable<Tool<Context>["preview"]> }),
-    ...(tool.approvalFacts && {
-      approvalFacts: tool.approvalFacts as NonNullable<Tool<Context>["approvalFacts"]>,
-    }),
+    ...(tool.binds && { binds: tool.binds as NonNullable<Tool<Context>["binds"]> }),
     ...(tool.foresee && { foresee: tool.foresee as NonNullable<Tool<Context>["foresee"]> }),
     ...(tool.find && { find: tool.find as NonNullable<Tool<Context>["find"]> }),
   };

@@ -128,7 +128,6 @@ export async function gate(
     tool_name: call.tool,
     call_signature: digestJson([
       ...[signedOf(run, call, sources !== null), id, bind_principal, one_shot, require_other],
-      ...(call.approvalFacts ? [await call.approvalFacts(call.args)] : []),
     ]),
   };
   for (let look = 1; look <= looksMax; look++) {

@@ -211,8 +211,6 @@ export interface GovernedCall {
   misfit(args: unknown): Promise<string | null>;
   /** Returns the change that the call would make, for a person to read; null if the tool has no preview. */
   preview(args: unknown): Promise<string | null>;
-  /** Returns facts that an approval of the call holds for, in addition to its arguments; null if the tool has none. */
-  readonly approvalFacts?: ((args: unknown) => Promise<unknown>) | null;
   readonly agent: CompiledAgent;
   readonly principal: Principal;
   /** Untrusted sources of the texts in the run; empty for none. */

@@ -1,13 +1,13 @@
 // Settings of the shop that change what a checkout needs and costs: consent, carriers, tax of the provider. And no shop at all.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, inTurn, startChat } from "../support/chat.ts";
+import { type CarrierServer, startCarrier } from "../support/carrier-server.ts";
+import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { png } from "../support/image-bytes.ts";
 import { apiKeys, startServer } from "../support/server.ts";
 import { decideOn, type Shop, useTool } from "../support/shop.ts";
 import { type StripeServer, startStripe } from "../support/stripe-server.ts";
 import { cleanup } from "../support/temp.ts";
-import { type WebhookReceiver, webhookReceiver } from "../support/webhook-receiver.ts";
 
 const { env, keys } = apiKeys({ owner: { tenant_id: "acme", sub: "owner", scopes: ["*"] } });
 const secret = "whsec_of_the_stand_in_0123456789";
@@ -24,17 +24,19 @@ describe("the rules of a shop", () => {
   const atEnd = cleanup();
   let shop: Shop;
   let stripe: StripeServer;
-  let carrier: WebhookReceiver;
+  let carrier: CarrierServer;
   before(async () => {
     stripe = await startStripe(atEnd, secret);
-    carrier = await webhookReceiver(atEnd);
-    carrier.answer = () => 500;
+    carrier = await startCarrier(atEnd);
     const carriers = {
       ...{ mode: "live", live: { url: carrier.url }, intl_multiplier: 2, domestic_countries: ["US"] },
       carriers: [{ id: "post", carrier: "Post", services: [service("fast", 900), service("slow", 400)] }],
     };
     const started = await startChat(atEnd, {
       models: ["scripted"],
+      manifests: {
+        waiter: { tools: ["commerce_checkout"], approvals: [{ id: "asks", tools: ["commerce_checkout"] }] },
+      },
       routes: {
         scripted: {
           provider: "openai",
@@ -76,7 +78,7 @@ describe("the rules of a shop", () => {
 
   test("COM-029 a checkout needs a consent that still stands", async () => {
     await useTool(shop, "consent", "cart_add", { product_id: "A" });
-    const before = await checkOut("consent");
+    const before = await useTool(shop, "consent", "commerce_checkout");
     await useTool(shop, "consent", "commerce_record_consent", { granted: true });
     const allowed = await checkOut("consent");
     await useTool(shop, "consent", "commerce_checkout");
@@ -89,6 +91,37 @@ describe("the rules of a shop", () => {
     assert.match(withdrawn, /consent required/);
   });
 
+  test("COM-029 a withdrawn consent expires the payment page", async () => {
+    await useTool(shop, "withdrawn", "cart_add", { product_id: "A" });
+    await useTool(shop, "withdrawn", "commerce_record_consent", { granted: true });
+    const { order_id } = JSON.parse(await checkOut("withdrawn"));
+    const session = stripe.sessions.find(({ key }) => key === order_id);
+
+    await useTool(shop, "withdrawn", "commerce_record_consent", { granted: true, scopes: ["marketing"] });
+
+    const { json: order } = await shop.server.get(`/commerce/orders/${order_id}`, shop);
+    assert.deepEqual([session?.status, order.status], ["expired", "cancelled"]);
+  });
+
+  test("COM-005 a charge that changes while a person decides is not made", async () => {
+    const thread = "slow-decision";
+    await useTool(shop, thread, "cart_add", { product_id: "A" });
+    await useTool(shop, thread, "commerce_record_consent", { granted: true });
+    const before = stripe.sessions.length;
+    shop.mock.answer("scripted", inTurn(calls(["commerce_checkout", {}]), { text: "done" }));
+    const stream = await shop.server.stream("/chat/stream", turn("waiter", "Buy.", { thread_id: thread }), shop);
+    await stream.until("approval_required");
+
+    carrier.cents = 700;
+    await decideOn(shop, `acme:${thread}`, "approved");
+    const frames = await stream.rest();
+    carrier.cents = null;
+
+    const end = frames.find(({ name }) => name === "tool_end");
+    assert.match(end?.json.data.output, /has changed since the approval/);
+    assert.equal(stripe.sessions.length, before);
+  });
+
   test("COM-031 COM-032 services replace a carrier that fails, and the provider adds the tax", async () => {
     await useTool(shop, "carrier", "commerce_record_consent", { granted: true });
     await useTool(shop, "carrier", "cart_add", { product_id: "A", qty: 3 });
@@ -98,7 +131,7 @@ describe("the rules of a shop", () => {
 
     // 4.00 + 3 x 0.10 and, abroad, twice 9.00 + 3 x 0.10.
     assert.deepEqual([made.total_cents, abroad.total_cents], [3_430, 4_860]);
-    assert.ok(carrier.received.some(({ body }) => body.includes('"country":"DE"')));
+    assert.ok(carrier.asked.some((body) => body.includes('"country":"DE"')));
     const session = stripe.sessions.find(({ key }) => key === abroad.order_id) as StripeServer["sessions"][number];
     assert.equal(session.form["automatic_tax[enabled]"], "true");
     const { body, signature } = stripe.event("checkout.session.completed", session, {

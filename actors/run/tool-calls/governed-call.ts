@@ -16,9 +16,6 @@ export function governedCall(runContext: RunContext, call: ToolCall, tool: Tool,
     misfit: (other) => argumentsProblem(tool, other, deps.env),
     preview: async (standing) =>
       tool.preview ? tool.preview(standing as never, toolContext(runContext, call.id, neverGivenUp)) : null,
-    approvalFacts: tool.approvalFacts
-      ? async (standing) => tool.approvalFacts?.(standing as never, toolContext(runContext, call.id, neverGivenUp))
-      : null,
     agent: spec.agent,
     principal: spec.principal,
     taint: runContext.run.taint.sources,

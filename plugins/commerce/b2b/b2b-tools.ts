@@ -4,13 +4,14 @@ import { Type } from "../../../bus/type.ts";
 import { hasScopes } from "../../../governance/auth/scopes.ts";
 import type { PluginToolContext } from "../../plugin.ts";
 import { productById } from "../catalog/products.ts";
+import { areFactsOf, FactsDigest, withFacts } from "../core/approved-facts.ts";
 import { accountPrice, rulesOf } from "../pricing/price-lookup.ts";
 import { effectiveSource, type SourceDeps } from "../sources/entity-source.ts";
 import type { EntityType } from "../sources/entity-tables.ts";
 import { buyerOfSubject, findAccount, findBuyer, findInvoice, findQuote } from "./account-source.ts";
 import { type BuyerRow, openCents } from "./accounts.ts";
 import { payInvoice } from "./billing.ts";
-import { invoiceById, type QuoteRow } from "./quotes.ts";
+import { type InvoiceRow, invoiceById, type QuoteRow } from "./quotes.ts";
 import { acceptQuote, checkPurchase, convertQuote, currentQuote, makeQuote, sendQuote } from "./quoting.ts";
 import { actingInCall, depsOfCall } from "./request-deps.ts";
 import { accountView, buyerView, invoiceView, quoteView } from "./views.ts";
@@ -27,6 +28,10 @@ type Access = { readonly kind: "staff" } | { readonly kind: "buyer"; readonly bu
 
 const noBuyer = toolError("permission_denied", "the caller is no buyer of a business");
 const unknown = toolError("not_found", "there is nothing of this id");
+const otherFacts = toolError(
+  "invalid_arguments",
+  "the amount or its lines have changed since the call was approved; call again",
+);
 
 /** Runs a call with the access of its caller. Refusals become failures for the model. */
 async function within(
@@ -38,10 +43,22 @@ async function within(
     const access = await accessOf(deps, context);
     return access === null ? noBuyer : await act(deps, access);
   } catch (error) {
-    const refusal = SvcError.from(error);
-    if (refusal.code === "internal_error") throw error;
-    return toolError(failureOf(refusal.status), refusalText(refusal));
+    return failureFor(error);
   }
+}
+
+/** Returns the arguments with the digest of facts, or why the facts cannot be read. */
+function bound<Args extends object>(
+  args: Args,
+  facts: Promise<unknown>,
+): Promise<{ readonly args: Args } | ToolResult> {
+  return facts.then((value) => withFacts(args, value), failureFor);
+}
+
+function failureFor(error: unknown): ToolResult {
+  const refusal = SvcError.from(error);
+  if (refusal.code === "internal_error") throw error;
+  return toolError(failureOf(refusal.status), refusalText(refusal));
 }
 
 async function accessOf(deps: SourceDeps, { principal, isAnonymous }: PluginToolContext): Promise<Access | null> {
@@ -228,15 +245,16 @@ const sendQuoteTool = defineTool({
 const accept = defineTool({
   name: "accept_quote",
   description: "Accepts a sent quote for its buyer. Above the buyer's limit it waits for another person's approval.",
-  parameters: Type.Object({ quote_id: Id("Of the quote.") }, closed),
+  parameters: Type.Object({ quote_id: Id("Of the quote."), facts_digest: FactsDigest }, closed),
   effect: "once",
   risk: "spends",
-  approvalFacts: ({ quote_id }, context: PluginToolContext) => quoteFacts(quote_id, context),
+  binds: (args, context: PluginToolContext) => bound(args, quoteFacts(args.quote_id, context)),
   preview: ({ quote_id }, context: PluginToolContext) => quotePreview(quote_id, context),
-  execute: ({ quote_id }, context: PluginToolContext) =>
+  execute: ({ quote_id, ...args }, context: PluginToolContext) =>
     within(context, async (deps, access) => {
       const quote = await seenQuote(deps, access, quote_id);
       if (quote === undefined || !mayAct(access, quote.account_id, null)) return unknown;
+      if (!areFactsOf(args, factsOfQuote(quote))) return otherFacts;
       const buyer = access.kind === "buyer" ? access.buyer.id : undefined;
       return quoteShown(deps, await acceptQuote(deps, actingInCall(context), quote_id, buyer));
     }),
@@ -245,15 +263,16 @@ const accept = defineTool({
 const convert = defineTool({
   name: "convert_quote",
   description: "Makes the order and the invoice of an accepted quote.",
-  parameters: Type.Object({ quote_id: Id("Of the quote.") }, closed),
+  parameters: Type.Object({ quote_id: Id("Of the quote."), facts_digest: FactsDigest }, closed),
   effect: "once",
   risk: "spends",
-  approvalFacts: ({ quote_id }, context: PluginToolContext) => quoteFacts(quote_id, context),
+  binds: (args, context: PluginToolContext) => bound(args, quoteFacts(args.quote_id, context)),
   preview: ({ quote_id }, context: PluginToolContext) => quotePreview(quote_id, context),
-  execute: ({ quote_id }, context: PluginToolContext) =>
+  execute: ({ quote_id, ...args }, context: PluginToolContext) =>
     within(context, async (deps, access) => {
       const quote = await seenQuote(deps, access, quote_id);
       if (quote === undefined || !mayAct(access, quote.account_id, null)) return unknown;
+      if (!areFactsOf(args, factsOfQuote(quote))) return otherFacts;
       const { invoice } = await convertQuote(deps, actingInCall(context), quote_id);
       return { text: JSON.stringify({ order_id: invoice.order_id, invoice: invoiceView(context.tenantId, invoice) }) };
     }),
@@ -276,20 +295,21 @@ const invoiceGet = defineTool({
 const pay = defineTool({
   name: "pay_invoice",
   description: "Pays an open invoice at its billing provider. The amount is that of the invoice.",
-  parameters: Type.Object({ invoice_id: Id("Of the invoice.") }, closed),
+  parameters: Type.Object({ invoice_id: Id("Of the invoice."), facts_digest: FactsDigest }, closed),
   effect: "once",
   risk: "spends",
   timeoutMs: 60_000,
-  approvalFacts: ({ invoice_id }, context: PluginToolContext) => invoiceFacts(invoice_id, context),
+  binds: (args, context: PluginToolContext) => bound(args, invoiceFacts(args.invoice_id, context)),
   async preview({ invoice_id }, context: PluginToolContext) {
     const facts = await invoiceFacts(invoice_id, context);
     return facts === null ? null : JSON.stringify(facts, null, 2);
   },
-  execute: ({ invoice_id }, context: PluginToolContext) =>
+  execute: ({ invoice_id, ...args }, context: PluginToolContext) =>
     within(context, async (deps, access) => {
       if ((await effectiveSource(deps, "invoice")).mode !== "native") return unknown;
       const invoice = await invoiceById(deps.store, invoice_id);
       if (invoice === undefined || !mayAct(access, invoice.account_id, null)) return unknown;
+      if (!areFactsOf(args, factsOfInvoice(invoice))) return otherFacts;
       // An invoice that only svc records has no provider that moves money.
       if (invoice.status === "open" && invoice.provider === "internal")
         return toolError("permission_denied", "this invoice has no billing provider: a person records its payment");
@@ -321,9 +341,11 @@ async function quoteFacts(id: string, context: PluginToolContext): Promise<unkno
   const deps = depsOfCall(context);
   const access = await accessOf(deps, context);
   const quote = access === null ? undefined : await seenQuote(deps, access, id);
-  if (quote === undefined) return null;
-  const { account_id, buyer_id, total_cents, currency, items } = quote;
-  return { quote_id: id, account_id, buyer_id, total_cents, currency, items };
+  return quote === undefined ? null : factsOfQuote(quote);
+}
+
+function factsOfQuote({ id: quote_id, account_id, buyer_id, total_cents, currency, items }: QuoteRow): unknown {
+  return { quote_id, account_id, buyer_id, total_cents, currency, items };
 }
 
 async function quotePreview(id: string, context: PluginToolContext): Promise<string | null> {
@@ -336,8 +358,11 @@ async function invoiceFacts(id: string, context: PluginToolContext): Promise<unk
   const access = await accessOf(depsOfCall(context), context);
   const invoice = await invoiceById(context.store, id);
   if (access === null || invoice === undefined || !sees(access, invoice.account_id)) return null;
-  const { account_id, amount_cents, currency } = invoice;
-  return { invoice_id: id, account_id, amount_cents, currency };
+  return factsOfInvoice(invoice);
+}
+
+function factsOfInvoice({ id: invoice_id, account_id, amount_cents, currency }: InvoiceRow): unknown {
+  return { invoice_id, account_id, amount_cents, currency };
 }
 
 /** The tools of businesses. */

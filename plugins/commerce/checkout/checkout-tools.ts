@@ -7,6 +7,7 @@ import { brandOfTenant } from "../brands/brand-table.ts";
 import { type Cart, emptyCart } from "../cart/cart.ts";
 import { placeOf, priceChanges } from "../cart/cart-tools.ts";
 import { changeCart, readCart, threadOf } from "../cart/carts.ts";
+import { areFactsOf, FactsDigest, withFacts } from "../core/approved-facts.ts";
 import { priceText } from "../core/money.ts";
 import {
   carriersSetting,
@@ -18,7 +19,7 @@ import {
   stripeSuccessUrlSetting,
   taxBpsSetting,
 } from "../core/shop-settings.ts";
-import { insertConsent, newestConsent } from "../orders/consents.ts";
+import { type ConsentRow, insertConsent, newestConsent } from "../orders/consents.ts";
 import { insertOrderOp, type OrderRow, openOrders, orderById, setCancelledOp, setSessionOp } from "../orders/orders.ts";
 import { noteBuyerOp, sessionOf } from "../orders/sessions.ts";
 import { boundFacts, orderIdOf, type Priced, priceCheckout } from "./checkout.ts";
@@ -56,7 +57,7 @@ async function priced(
     },
   );
   return priceCheckout(context, cart, shipping_option_id ?? null, {
-    ...{ options, freeThreshold: shipping.free_threshold_cents },
+    ...{ country: to, options, freeThreshold: shipping.free_threshold_cents },
     taxBps: settingOf(settings, stripeAutomaticTaxSetting) ? 0 : settingOf(settings, taxBpsSetting),
   });
 }
@@ -84,6 +85,7 @@ const checkout = defineTool({
       ),
       email: Type.Optional(Type.String({ pattern: email, description: "Address for the receipt." })),
       country: Type.Optional(Type.String({ pattern: "^[A-Za-z]{2}$", description: "Country of the address, as US." })),
+      facts_digest: FactsDigest,
     },
     closed,
   ),
@@ -91,10 +93,14 @@ const checkout = defineTool({
   risk: "spends",
   needs: "thread",
   timeoutMs: 60_000,
-  async approvalFacts(args, context: PluginToolContext) {
-    const charge = await priced(args, context);
+  // A checkout that cannot be made asks nobody for an approval.
+  async binds(args, context: PluginToolContext) {
     const place = placeOf(context);
-    return typeof charge === "string" || place === null ? charge : boundFacts(threadOf(place), charge);
+    if (place === null) return noThread;
+    if (lacksConsent(context, await newestConsent(context.store, threadOf(place)))) return consentRequired;
+    const charge = await priced(args, context);
+    if (typeof charge === "string") return toolError("invalid_arguments", charge);
+    return withFacts(args, boundFacts(threadOf(place), charge));
   },
   async preview(args, context: PluginToolContext) {
     const charge = await priced(args, context);
@@ -106,11 +112,10 @@ const checkout = defineTool({
     const { store, env, settings, services, threadSuffix } = context;
     const threadId = threadOf(place);
     const consent = await newestConsent(store, threadId);
-    const hasConsent = consent?.granted === 1 && consent.scopes.includes("terms");
-    if (settingOf(settings, requireConsentSetting) && !hasConsent)
-      return toolError("permission_denied", "denied by commerce: consent required (terms)");
+    if (lacksConsent(context, consent)) return consentRequired;
     const charge = await priced(args, context);
     if (typeof charge === "string") return toolError("invalid_arguments", charge);
+    if (!areFactsOf(args, boundFacts(threadId, charge))) return otherFacts;
     const changes = priceChanges(charge.cart, charge.products);
     if (changes.length > 0) {
       await changeCart(place, async (cart) => withNewPrices(cart, charge));
@@ -139,11 +144,20 @@ const checkout = defineTool({
     // The row comes first: a payment page without an order could take money for nothing.
     await store.write([insertOrderOp(store, order)]);
     const stored = (await orderById(store, id)) ?? order;
+    // A withdrawal cancels the orders that it finds, so an order that it did not find must find the withdrawal.
+    if (lacksConsent(context, await newestConsent(store, threadId))) {
+      await expirePages(payments, [stored], context);
+      return consentRequired;
+    }
     if (stored.checkout_url !== null) return payable(stored);
     try {
       const page = await createSession(payments, stored, context, threadSuffix ?? "");
-      await store.write([setSessionOp(store, id, page, env.now())]);
-      await expireEarlier(
+      await store.write([setSessionOp(store, id, page, env.now())]).catch(async (error: unknown) => {
+        // The order was cancelled at the same time: its page must not take money.
+        await payments.checkout.sessions.expire(page.id);
+        throw error;
+      });
+      await expirePages(
         payments,
         earlier.filter((one) => one.id !== id),
         context,
@@ -155,6 +169,19 @@ const checkout = defineTool({
     }
   },
 });
+
+const consentRequired = toolError("permission_denied", "denied by commerce: consent required (terms)");
+const otherFacts = toolError(
+  "invalid_arguments",
+  "the cart, its price or its delivery has changed since the approval. Check out again, so that the shopper approves the new total.",
+);
+
+/** True if a checkout needs a consent to the terms, and the newest consent of the conversation is none. */
+function lacksConsent({ settings }: PluginToolContext, newest: ConsentIn): boolean {
+  return settingOf(settings, requireConsentSetting) && !(newest?.granted === 1 && newest.scopes.includes("terms"));
+}
+
+type ConsentIn = Pick<ConsentRow, "granted" | "scopes"> | undefined;
 
 function payable({ id, checkout_url, total_cents, currency }: OrderRow): ToolResult {
   return { text: JSON.stringify({ order_id: id, checkout_url, total_cents, currency }) };
@@ -215,8 +242,8 @@ async function createSession(
   return { id: session.id, url: session.url };
 }
 
-/** Expires the payment pages of earlier orders of the thread, so that a shopper pays once. */
-async function expireEarlier(
+/** Expires the payment pages of pending orders, and cancels the orders. */
+async function expirePages(
   payments: Payments,
   orders: readonly OrderRow[],
   { store, env, log }: PluginToolContext,
@@ -227,7 +254,7 @@ async function expireEarlier(
       await store.write([setCancelledOp(store, id, env.now())]);
     } catch (error) {
       // It may be paid by now; then its event says so.
-      log.info({ err: error, order_id: id }, "an earlier payment page could not be expired");
+      log.info({ err: error, order_id: id }, "a payment page could not be expired");
     }
   }
 }
@@ -292,6 +319,10 @@ const recordConsent = defineTool({
       ...{ principal_subj: principal.sub, payload },
     };
     await store.write([insertConsent(store, row), auditOp(store, { env, mask }, event)]);
+    if (lacksConsent(context, row)) {
+      const payments = await openPayments(context.settings, context.services.egress.operator.fetch);
+      if (payments !== null) await expirePages(payments, await openOrders(store, threadId), context);
+    }
     return { text: JSON.stringify({ consent_id: row.id, granted, scopes: row.scopes }) };
   },
 });

@@ -11,11 +11,14 @@ import type { ShippingOption } from "../core/shipping-settings.ts";
 export interface Priced extends Totals {
   readonly cart: Cart;
   readonly shipping: ShippingOption;
+  /** Country to which the order is sent. */
+  readonly country: string;
   readonly products: ReadonlyMap<string, ProductRow>;
 }
 
 /** What a checkout depends on, besides the cart. */
 export interface CheckoutRules {
+  readonly country: string;
   /** Cheapest first. */
   readonly options: readonly ShippingOption[];
   readonly freeThreshold: number | null;
@@ -27,7 +30,7 @@ export async function priceCheckout(
   { store, env }: { readonly store: TenantStore; readonly env: Env },
   cart: Cart,
   optionId: string | null,
-  { options, freeThreshold, taxBps }: CheckoutRules,
+  { country, options, freeThreshold, taxBps }: CheckoutRules,
 ): Promise<Priced | string> {
   if (cart.items.length === 0) return "the cart is empty";
   const products = await pricedProducts(
@@ -46,14 +49,15 @@ export async function priceCheckout(
   const shipping_cents = shippingOf(shipping, shipping === cheapest, subtotal_cents, freeThreshold);
   const totals = cartTotals(cart.items, { shipping_cents, tax_bps: taxBps });
   if (totals === null) return "the cart would cost too much";
-  return { cart, shipping, products, ...totals };
+  return { cart, shipping, country, products, ...totals };
 }
 
-/** Returns the facts that an approval of a checkout holds for. */
-export function boundFacts(threadId: string, { cart, shipping, ...totals }: Priced): unknown {
+/** Returns the facts that an approval of a checkout holds for, besides the arguments of the call. */
+export function boundFacts(threadId: string, { cart, shipping, country, ...totals }: Priced): unknown {
   const { subtotal_cents, shipping_cents, tax_cents, total_cents } = totals;
   return {
-    ...{ thread: threadId, version: cart.version, items: cart.items, currency: cart.currency, shipping: shipping.id },
+    ...{ thread: threadId, version: cart.version, items: cart.items, currency: cart.currency },
+    ...{ shipping: shipping.id, country },
     ...{ subtotal_cents, shipping_cents, tax_cents, total_cents },
   };
 }
