@@ -20,6 +20,7 @@ import { migration as skills } from "./0124_skills.ts";
 import { migration as skillFeedback } from "./0125_skill_feedback.ts";
 import { migration as auditMarks } from "./0128_audit_marks.ts";
 import { migration as manifestRetention } from "./0130_manifest_retention.ts";
+import { migration as threadRecords } from "./0131_thread_records.ts";
 import { migration as evaluations } from "./0133_evaluations.ts";
 import { migration as skillUpstreams } from "./0140_skill_upstreams.ts";
 import { migration as skillJobs } from "./0145_skill_jobs.ts";
@@ -51,6 +52,7 @@ export const migrations: readonly Migration[] = [
   skillFeedback,
   auditMarks,
   manifestRetention,
+  threadRecords,
   evaluations,
   skillUpstreams,
   skillJobs,

@@ -148,7 +148,8 @@ const selectEvent = tenantSql(
 );
 const selectRecord = tenantSql(
   "event_newest_record",
-  `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? AND kind = 'audit'
+  `SELECT ${columns} FROM events INDEXED BY events_records
+   WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? AND kind = 'audit' AND extra LIKE '%"record":"%'
      AND extra LIKE '%"record":"' || CAST(? AS TEXT) || '"%'
    ORDER BY event_key DESC LIMIT 1`,
 );
@@ -315,9 +316,16 @@ export async function readSizesBefore(
 
 /** Returns the newest record of a type in a thread, on any branch; see `ThreadRecord`. */
 export async function newestRecord(store: TenantStore, threadKey: number, type: string): Promise<LogEvent | undefined> {
-  const [from, to] = eventKeys(threadKey, wholeLog);
-  const [row] = await store.readLong(selectRecord, from, to, type);
-  return row && toEvent(row, threadKey * eventsMax);
+  const base = threadKey * eventsMax;
+  let [from, to] = eventKeys(threadKey, wholeLog);
+  for (;;) {
+    const [row] = await store.read(selectRecord, from, to, type);
+    if (row === undefined) return undefined;
+    const event = toEvent(row, base);
+    // The arguments of a tool call of a sub-agent may contain the same text.
+    if (event.extra?.metadata?.record === type) return event;
+    to = base + event.seq;
+  }
 }
 
 /** True for a record, which a copy of the thread contains. */

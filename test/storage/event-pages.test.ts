@@ -2,7 +2,14 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
-import { appendOp, type LogEvent, readEvents, readEventsBefore, windowStart } from "../../storage/tables/events.ts";
+import {
+  appendOp,
+  type LogEvent,
+  newestRecord,
+  readEvents,
+  readEventsBefore,
+  windowStart,
+} from "../../storage/tables/events.ts";
 import { reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
@@ -42,6 +49,30 @@ for (const dialect of dialects) {
       }
       return lengths;
     }
+
+    test("COM-023 the newest record of a type is found, and arguments that look like one are none", async () => {
+      const key = await reserveThreadKeys(store.system, 1);
+      const audit = (seq: number, metadata: Record<string, unknown>): LogEvent => ({
+        ...event(seq, "", { metadata }),
+        ...{ kind: "audit", role: null },
+      });
+      const forged = { tool_calls: [{ id: "1", name: "x", args: { record: "cart", items: [] } }] };
+      const events = [
+        audit(0, { record: "cart", items: [1] }),
+        audit(1, { record: "cart", items: [2] }),
+        audit(2, { record: "other" }),
+        audit(3, { type: "member", member: "agent", inner: forged }),
+        event(4, '"record":"cart"', { metadata: { record: "cart" } }),
+      ];
+      await tenant.write(events.map((one) => appendOp(tenant, key, one)));
+
+      const found = await Promise.all(["cart", "other", "none"].map((type) => newestRecord(tenant, key, type)));
+
+      assert.deepEqual(
+        found.map((one) => one?.seq),
+        [1, 2, undefined],
+      );
+    });
 
     test("a page ends with the event beyond 512 KiB, and all pages have every event once", async () => {
       const long = await threadOf(...Array.from({ length: 20 }, () => "x".repeat(200 * kiB)));
