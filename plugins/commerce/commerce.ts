@@ -11,6 +11,7 @@ import { shopSettings } from "./core/shop-settings.ts";
 import { entitiesPart } from "./entities/entities-part.ts";
 import { geoPart } from "./geo/geo-part.ts";
 import { ordersPart } from "./orders/orders-part.ts";
+import { privacyPart } from "./privacy/privacy-part.ts";
 import { storefrontPart } from "./storefront/storefront-part.ts";
 import { structuredPart } from "./structured/structured-part.ts";
 
@@ -24,7 +25,7 @@ import { structuredPart } from "./structured/structured-part.ts";
  *   The tag of every route is `commerce`. Names of tables and statements begin with `commerce_`, names of metrics with
  *   `svc_commerce_`.
  * - Migrations are files `NNNN_commerce_<what>.ts` beside their tables, with revisions from 0006 to 0018: brands has 0006, catalog
- *   0007, orders 0008 and 0009, b2b 0010 to 0012, entities 0013, geo 0014 and 0015, acp 0016; 0017 and 0018 are free.
+ *   0007, orders 0008 and 0009, b2b 0010 to 0012, entities 0013, geo 0014 and 0015, acp 0016, privacy 0017; 0018 is free.
  * - `core/money.ts` has all arithmetic on amounts; `test/tidy.test.ts` refuses it elsewhere in the plugin.
  * - Declarations load with the server, so they import no library. A handler loads its library or heavy module at its first use, by
  *   `await import(…)`.
@@ -33,7 +34,7 @@ import { structuredPart } from "./structured/structured-part.ts";
  * - `catalog/products.ts` reads products, `catalog/catalog-search.ts` searches them, `cart/carts.ts` reads and changes a cart,
  *   `orders/orders.ts` has orders with payment and attribution, `orders/sessions.ts` the shoppers of threads,
  *   `orders/consents.ts` the consents. Imports between folders make no cycle: core, catalog, brands, orders, pricing, cart, checkout,
- *   sources, b2b, entities, geo.
+ *   sources, b2b, entities, geo, storefront, structured, acp, privacy.
  */
 export const plugin = definePlugin({
   name: "commerce",
@@ -52,5 +53,6 @@ export const plugin = definePlugin({
     storefrontPart,
     structuredPart,
     acpPart,
+    privacyPart,
   ]),
 });

@@ -57,6 +57,16 @@ const selectToolMetrics = tenantSql(
    GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`,
 );
 
+const erasePayload = tenantSql(
+  "audit_erase_payload",
+  "UPDATE audit SET payload = ? WHERE tenant_id = :tenant AND ts = ? AND id = ?",
+);
+
+/** Returns the operation that replaces the payload of a row. */
+export function erasePayloadOp(store: TenantStore, ts: number, id: string, payload: string): WriteOp {
+  return store.op(erasePayload, [payload, ts, id]);
+}
+
 /** Inserts a row. Takes the metrics columns of a tool call from its payload. */
 export function insertAuditOp(store: TenantStore, row: AuditRow): WriteOp {
   const call = row.event_type === "tool_call" ? readCall(row.payload) : {};

@@ -6,10 +6,13 @@ import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { png } from "../support/image-bytes.ts";
 import { apiKeys, startServer } from "../support/server.ts";
 import { decideOn, type Shop, useTool } from "../support/shop.ts";
-import { type StripeServer, startStripe } from "../support/stripe-server.ts";
+import { amountOf, type StripeServer, startStripe } from "../support/stripe-server.ts";
 import { cleanup } from "../support/temp.ts";
 
-const { env, keys } = apiKeys({ owner: { tenant_id: "acme", sub: "owner", scopes: ["*"] } });
+const { env, keys } = apiKeys({
+  owner: { tenant_id: "acme", sub: "owner", scopes: ["*"] },
+  shopper: { tenant_id: "acme", sub: "shopper", scopes: ["chat:write"] },
+});
 const secret = "whsec_of_the_stand_in_0123456789";
 const service = (id: string, base_cents: number) => ({
   id,
@@ -141,9 +144,6 @@ describe("the rules of a shop", () => {
     await shop.server.post("/commerce/stripe/webhook", body, { headers: { "stripe-signature": signature } });
     const { json: order } = await shop.server.get(`/commerce/orders/${abroad.order_id}`, shop);
     assert.deepEqual([order.status, order.tax_cents, order.total_cents], ["paid", 100, 4_960]);
-    await useTool(shop, "carrier", "identify_customer", { email: "Ann@example.com" });
-    const erased = await shop.server.request("DELETE", "/commerce/customers/ANN@example.com", shop);
-    assert.deepEqual([erased.status, erased.json.ok], [200, true], erased.text);
     const { json: summary } = await shop.server.get("/commerce/attribution/summary", shop);
     assert.ok(summary.items.some(({ orders }: { orders: number }) => orders === 1));
   });
@@ -156,6 +156,45 @@ describe("the rules of a shop", () => {
 
     assert.notEqual(first.items[0].id, second.items[0].id);
     assert.deepEqual([unknown.status, foreign.status], [404, 404]);
+  });
+
+  test("COM-017 the erasure of a shopper reaches conversations, orders and audit, and keeps consents", async () => {
+    const thread = "erased";
+    const bought = { email: "Ann@example.com" };
+    await useTool(shop, thread, "cart_add", { product_id: "A" });
+    await useTool(shop, thread, "commerce_record_consent", { granted: true });
+    await useTool(shop, thread, "identify_customer", bought);
+    const { order_id } = JSON.parse(await checkOut(thread, bought));
+    const session = stripe.sessions.find(({ key }) => key === order_id) as StripeServer["sessions"][number];
+    const { body, signature } = stripe.event("checkout.session.completed", session);
+    await shop.server.post("/commerce/stripe/webhook", body, { headers: { "stripe-signature": signature } });
+    await useTool(shop, "kept", "identify_customer", { email: "joann@example.com" });
+    const holding = async (): Promise<string> => {
+      const paths = [
+        ...["/commerce/orders", `/commerce/attribution/orders/${order_id}`, "/commerce/consents", "/audit?limit=200"],
+        ...["/approvals", `/chat/sessions/${thread}`, "/chat/sessions"],
+      ];
+      return (await Promise.all(paths.map((path) => shop.server.get(path, shop)))).map(({ text }) => text).join("\n");
+    };
+    const before = await holding();
+
+    const erased = await shop.server.request("DELETE", "/commerce/customers/ANN@example.com", shop);
+
+    const after = await holding();
+    const { json: order } = await shop.server.get(`/commerce/orders/${order_id}`, shop);
+    const { json: consents } = await shop.server.get(`/commerce/consents?thread_id=acme:${thread}`, shop);
+    const { json: verified } = await shop.server.get("/audit/verify", shop);
+    assert.match(before, /(?<!jo)ann@example\.com/i);
+    assert.doesNotMatch(after, /(?<!jo)ann@example\.com/i);
+    assert.match(after, /joann@example\.com/);
+    assert.deepEqual([erased.status, erased.json.orders, erased.json.threads], [200, 1, 1], erased.text);
+    assert.deepEqual([order.status, order.total_cents, order.buyer_subject], ["paid", amountOf(session), null]);
+    assert.match(consents.items[0].subject, /^erased:[0-9a-f]{32}$/);
+    assert.equal(verified.ok, true, JSON.stringify(verified));
+    const again = await shop.server.request("DELETE", "/commerce/customers/ann@example.com", shop);
+    assert.deepEqual(again.json, { ok: true, orders: 0, threads: 0, audit_rows: 0 });
+    const shopper = await shop.server.request("DELETE", "/commerce/customers/ann@example.com", { key: keys.shopper });
+    assert.equal(shopper.status, 403);
   });
 
   test("COM-018 an uploaded image finds products in words, and no other one does", async () => {

@@ -1,15 +1,12 @@
 import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
 import { settingOf } from "../../../governance/settings/settings.ts";
-import type { HttpContext } from "../../../http/context.ts";
 import { json } from "../../../http/exchange/reply.ts";
 import { route } from "../../../http/route.ts";
-import type { TenantStore } from "../../../storage/store/store.ts";
-import { brandById } from "../brands/brand-table.ts";
+import { BrandQuery, shopOf } from "../brands/brand-rows.ts";
 import { paymentsUnset, unsignedPayment } from "../core/shop-errors.ts";
 import { stripeWebhookSecretSetting } from "../core/shop-settings.ts";
 import { consentPage } from "../orders/consents.ts";
-import { eraseBuyer } from "../orders/erasure.ts";
 import { attributionOf, attributionSummary, type OrderRow, orderById, orderPage } from "../orders/orders.ts";
 
 const tag = "commerce";
@@ -43,13 +40,6 @@ const webhook = route({
   },
 });
 
-const BrandQuery = Type.Optional(
-  Type.String({
-    maxLength: 64,
-    description: "A brand of the tenant, whose rows are read; absent for the tenant's own.",
-    examples: ["lumen"],
-  }),
-);
 const Cursor = Type.Optional(Type.String({ description: "`next_cursor` of the previous page." }));
 const Limit = Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Rows per page." });
 const NextCursor = Type.Union([Type.String(), Type.Null()], { examples: [null] });
@@ -256,42 +246,5 @@ const attributionRoute = route({
   },
 });
 
-const eraseCustomer = route({
-  method: "DELETE",
-  path: "/commerce/customers/{id}",
-  summary: "Removes the address of a shopper from orders, attribution and threads.",
-  tag,
-  access: ["brands:write"],
-  params: Type.Object({
-    id: Type.String({ maxLength: 254, description: "The e-mail address.", examples: ["ann@example.com"] }),
-  }),
-  query: Type.Object({ brand: BrandQuery }),
-  reply: {
-    description: "The number of orders that had it. They keep their amounts.",
-    schema: Type.Object({ ok: Type.Boolean({ examples: [true] }), orders: Type.Integer({ examples: [1] }) }),
-  },
-  fails: ["not_found", "storage_unavailable"],
-  async handle({ params: { id }, query: { brand }, principal }, context) {
-    const store = await shopOf(principal.tenant_id, brand, context);
-    return json({ ok: true, orders: await eraseBuyer(store, id.toLowerCase()) });
-  },
-});
-
-/** Returns the store of the tenant of a brand of the caller, or of the caller itself. Refuses with not_found. */
-async function shopOf(tenantId: string, brand: string | undefined, { store }: HttpContext): Promise<TenantStore> {
-  if (brand === undefined) return store.tenant(tenantId);
-  const row = await brandById(store.tenant(tenantId), brand);
-  if (row === undefined) throw new SvcError("not_found");
-  return store.tenant(row.brand_tenant);
-}
-
 /** The routes of orders, consents and payment events. */
-export const checkoutRoutes = [
-  webhook,
-  listOrders,
-  getOrder,
-  listConsents,
-  summaryRoute,
-  attributionRoute,
-  eraseCustomer,
-];
+export const checkoutRoutes = [webhook, listOrders, getOrder, listConsents, summaryRoute, attributionRoute];

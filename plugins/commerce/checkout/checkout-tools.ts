@@ -93,7 +93,7 @@ const checkout = defineTool({
   risk: "spends",
   needs: "thread",
   timeoutMs: 60_000,
-  // A checkout that cannot be made asks nobody for an approval.
+  // An impossible checkout is refused here, before it asks for an approval.
   async binds(args, context: PluginToolContext) {
     const place = placeOf(context);
     if (place === null) return noThread;

@@ -162,13 +162,14 @@ function refundedOps(
 
 function orderOp(
   store: TenantStore,
-  { id: order_id, channel: source, total_cents, currency, thread_id, manifest_id, buyer_subject }: OrderRow,
+  { id: order_id, channel: source, total_cents, currency, thread_id, manifest_id }: OrderRow,
   status: string,
   more: Readonly<Record<string, unknown>>,
   deps: PaymentDeps,
 ): WriteOp {
   const payload = { source, order_id, thread_id, total_cents, currency, ...more };
-  const event = { event_type: commerceOrder, status, manifest_id, principal_subj: buyer_subject ?? "", payload };
+  // The address of the shopper would stay in the chain of the audit for ever.
+  const event = { event_type: commerceOrder, status, manifest_id, principal_subj: "", payload };
   return auditOp(store, deps, event);
 }
 
