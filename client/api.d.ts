@@ -915,7 +915,7 @@ export interface Routes {
   /** Documents, the last ingested first. */
   "GET /documents": {
     input: { limit?: number; cursor?: string; };
-    reply: { items: Array<{ /** Derived from source and title. */ doc_id: string; title: string; /** Where the text is from, often its URL. */ source: string; metadata: { [field: string]: unknown; }; chunks: number; /** Chunks with a vector of the present embedder; 0 if searches compare words only. */ embedded: number; chars: number; /** Epoch milliseconds. */ created_at: number; /** Epoch milliseconds. */ updated_at: number; }>; count: number; next_cursor: string | null; };
+    reply: { items: Array<{ /** Derived from source and title. */ doc_id: string; title: string; /** Where the text is from, often its URL. */ source: string; metadata: { [field: string]: unknown; }; chunks: number; /** Chunks with a vector of the present embedder; 0 if searches compare words only. */ embedded: number; chars: number; /** Epoch milliseconds. */ created_at: number; /** Epoch milliseconds. */ updated_at: number; /** The file from which it was made; null for a text. */ file: { media_type: string; size_bytes: number; } | null; }>; count: number; next_cursor: string | null; };
     events: never;
     errors: "malformed_request" | "invalid_header" | "invalid_cursor" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
   };
@@ -935,10 +935,17 @@ export interface Routes {
   };
   /** Stores the text of a file as a document: plain text, Markdown, HTML, PDF or DOCX. */
   "POST /documents/files": {
-    input: { title?: string; source?: string; max_chars?: number; overlap_chars?: number; };
+    input: { title?: string; source?: string; metadata?: string; max_chars?: number; overlap_chars?: number; };
     reply: { /** Derived from source and title. */ doc_id: string; chunks: number; title: string; chars: number; };
     events: never;
-    errors: "malformed_request" | "invalid_header" | "empty_data" | "document_too_long" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "documents_full" | "storage_quota_exceeded" | "conflict" | "payload_too_large" | "document_unreadable" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "deadline_exceeded" | "mailbox_full" | "storage_unavailable";
+    errors: "malformed_request" | "invalid_header" | "empty_data" | "document_too_long" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "documents_full" | "storage_quota_exceeded" | "conflict" | "payload_too_large" | "document_unreadable" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "deadline_exceeded" | "mailbox_full" | "object_store_unavailable" | "storage_unavailable";
+  };
+  /** The file from which a document was made, as a download. */
+  "GET /documents/{doc_id}/file": {
+    input: { doc_id: string; };
+    reply: string;
+    events: never;
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "unknown_document" | "not_found" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "object_store_unavailable" | "storage_unavailable";
   };
   /** Deletes a document with its chunks. */
   "DELETE /documents/{doc_id}": {

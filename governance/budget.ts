@@ -130,12 +130,6 @@ export class RunBudget {
     return null;
   }
 
-  /** Reverts the count of a call or task whose check failed. */
-  uncount(isTask: boolean): void {
-    this.#toolCalls--;
-    if (isTask) this.#hops--;
-  }
-
   /** The part of the shared budget that is neither used nor reserved. */
   get unused(): BudgetUsed {
     const unused = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };

@@ -1,4 +1,5 @@
-import { describeDefault } from "../actors/models/create-models.ts";
+import { createModels, describeDefault } from "../actors/models/create-models.ts";
+import { embedderOf } from "../actors/models/deployment-embedder.ts";
 import { bootWarnings } from "../governance/settings/boot-refusals.ts";
 import { holds } from "../governance/settings/duties.ts";
 import type { Boot } from "./boot.ts";
@@ -18,13 +19,18 @@ export function announce({ settings, plugins, env, log, engine }: Boot, url: str
     ...warningsOfDotEnv(settings),
   ];
   for (const warning of warnings) log.warn(warning);
-  const model = describeDefault(settings, env, pluginProviders(plugins));
+  const providers = pluginProviders(plugins);
+  const model = describeDefault(settings, env, providers);
+  const embedder = embedderOf(settings, createModels(settings, env, undefined, providers));
   const names = plugins.map(({ plugin }) => plugin.name);
   log.info(
     {
       ...(url !== "" && { url }),
       ...(!holds(settings, "api") && { duties: settings.duties }),
-      ...{ data_dir: settings.dataDir, model, threads, ...(names.length > 0 && { plugins: names }) },
+      ...{ data_dir: settings.dataDir, model, threads },
+      // Stored texts leave the process for this host, so the operator reads its name at each start.
+      ...(embedder !== null && { embedder: embedder.name, embedder_host: embedder.host ?? "none" }),
+      ...(names.length > 0 && { plugins: names }),
     },
     "svc is ready",
   );

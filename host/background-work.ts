@@ -103,7 +103,19 @@ export class BackgroundWork {
   startTasks(isMigrated: boolean): void {
     const { settings, env, log, plugins } = this.#boot;
     const { bus, context } = this.#threads.main;
-    const { store, files, artifacts, redis, mask, textVectors, outgoing, secrets, metrics, skillImports } = context;
+    const {
+      store,
+      files,
+      artifacts,
+      documentFiles,
+      redis,
+      mask,
+      textVectors,
+      outgoing,
+      secrets,
+      metrics,
+      skillImports,
+    } = context;
     const services = { env, settings, store, bus, log, mask };
     const more = {
       ...{ outgoing, secrets },
@@ -115,6 +127,7 @@ export class BackgroundWork {
       textVectors,
       files,
       artifacts,
+      documentFiles,
       redis,
       skillImports,
       metrics,

@@ -52,6 +52,7 @@ import { ThreadFanOut } from "../http/thread-fan-out.ts";
 import { WorkflowFeeds } from "../http/workflows/workflow-feeds.ts";
 import { openStore } from "../storage/client.ts";
 import { ArtifactStore } from "../storage/files/artifact-store.ts";
+import { DocumentFiles } from "../storage/files/document-files.ts";
 import { FileStore } from "../storage/files/file-store.ts";
 import { SkillFiles } from "../storage/files/skill-files.ts";
 import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
@@ -177,6 +178,7 @@ export function createHttpNode(
       settings.maxUploadBytes,
     ),
     artifacts: new ArtifactStore(objectsAreShared(settings) ? objects : null, env),
+    documentFiles: new DocumentFiles(objectsAreShared(settings) ? objects : null, env, settings.tenantStoredBytes),
     skillLibrary,
     skillImports: new SkillImports({
       ...{ env, store, compute, settings, library: skillLibrary },

@@ -25,6 +25,7 @@ import { lookAtDue } from "../governance/skills/import/upstream-looks.ts";
 import type { TextVectors } from "../governance/vectors/text-vectors.ts";
 import { warnOfOtherVectors, workOnVectors } from "../governance/vectors/work-on-vectors.ts";
 import type { ArtifactStore } from "../storage/files/artifact-store.ts";
+import type { DocumentFiles } from "../storage/files/document-files.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import {
@@ -103,6 +104,7 @@ export interface TaskDeps {
   readonly bus: Bus;
   readonly files: FileStore;
   readonly artifacts: ArtifactStore;
+  readonly documentFiles: DocumentFiles;
   readonly textVectors: TextVectors;
   readonly skillImports: SkillImports;
   readonly metrics: Pick<Metrics, "count">;
@@ -231,8 +233,8 @@ const ofScheduler: TaskTable = {
   audit_heads: { schedule: "0 * * * *", run: logHeads },
   anomaly_scan: { schedule: "*/30 * * * *", run: scanForAnomalies },
   retention_sweep: { schedule: "0 3 * * *", run: sweepEverything },
-  async dropped_files({ files, artifacts, store }) {
-    await Promise.all([files.sweep(store), artifacts.sweep(store)]);
+  async dropped_files({ files, artifacts, documentFiles, store }) {
+    await Promise.all([files, artifacts, documentFiles].map((swept) => swept.sweep(store)));
     return minuteMs;
   },
   async thread_bytes({ settings: { tenantThreadBytes, workspaceRoot }, store, env }) {
@@ -280,13 +282,13 @@ async function flushEverywhere({ flush }: RunDeps, what: Flushed): Promise<numbe
 
 /** Deletes expired rows, and data older than its retention. */
 async function sweepEverything(deps: RunDeps): Promise<void> {
-  const { store, env, files, artifacts, log } = deps;
+  const { store, env, files, artifacts, documentFiles, log } = deps;
   const expired = await deleteExpired(store, env.now());
   await sweepRuns(deps);
   const byRetention = await deleteByRetention(deps);
   log.info({ ...expired, ...byRetention }, "expired rows were deleted");
   // A file that cannot be deleted must not repeat the whole sweep; `dropped_files` retries it each minute.
-  for (const swept of [files, artifacts])
+  for (const swept of [files, artifacts, documentFiles])
     await swept
       .sweep(store)
       .catch((error: unknown) =>

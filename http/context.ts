@@ -21,6 +21,7 @@ import type { SkillLibrary } from "../governance/skills/library.ts";
 import type { Tracer } from "../governance/tracing/tracer.ts";
 import type { TextVectors } from "../governance/vectors/text-vectors.ts";
 import type { ArtifactStore } from "../storage/files/artifact-store.ts";
+import type { DocumentFiles } from "../storage/files/document-files.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store/store.ts";
@@ -51,6 +52,7 @@ export interface HttpContext {
   readonly objects: ObjectStore;
   readonly files: FileStore;
   readonly artifacts: ArtifactStore;
+  readonly documentFiles: DocumentFiles;
   /** The skill library. */
   readonly skillLibrary: SkillLibrary;
   /** Imports skills from the code host. */

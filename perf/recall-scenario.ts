@@ -88,7 +88,7 @@ async function fill(store: Store, tenantId: string, title: string, count: number
   await writeDocument(
     store,
     tenantId,
-    { title, source: "", metadata: {}, chars: 1, chunks },
+    { title, source: "", metadata: {}, chars: 1, chunks, fileId: null },
     {
       ...{ now: Date.now(), documentsMax: 5_000, limit: 0, vectorBytes: 0 },
       queueOps: async (keys, ts) => [queueVectorsOp(tenant, "documents", keys, ts)],

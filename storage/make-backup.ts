@@ -3,9 +3,10 @@ import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Env } from "../bus/env.ts";
 import { type Contents, contentsName, newContents, objectsFolder, type SavedFile } from "./backup/contents.ts";
-import type { DatabaseSnapshot } from "./backup/database.ts";
+import type { DatabaseSnapshot, KeptObject } from "./backup/database.ts";
 import { FileBeingSaved, flush } from "./backup/saved-file.ts";
 import { artifactKey, artifactsFolder } from "./files/artifact-store.ts";
+import { documentFileKey, documentFilesFolder } from "./files/document-files.ts";
 import { fileKey, filesFolder } from "./files/file-store.ts";
 import type { ObjectStore } from "./objects/object-store.ts";
 import type { StoreConfig } from "./store/config.ts";
@@ -32,7 +33,7 @@ export class TargetTaken extends Error {
 const objectsAtOnce = 8;
 const keysAtOnce = 1_000;
 /** The folders whose objects have rows. */
-const foldersWithRows = [artifactsFolder, filesFolder];
+const foldersWithRows = [artifactsFolder, documentFilesFolder, filesFolder];
 /** Sorts after every character of a key. */
 const afterKeys = "\x7f";
 
@@ -125,10 +126,7 @@ async function copyObjects(draft: string, store: ObjectStore | null, snapshot: D
       objects.push(await file.close());
     }
   };
-  for await (const page of snapshot.keptObjects())
-    await sideBySide(page, ({ tenant_id, id, manifest }) =>
-      copy(manifest === null ? fileKey(tenant_id, id) : artifactKey(tenant_id, { artifact_id: id, manifest }), true),
-    );
+  for await (const page of snapshot.keptObjects()) await sideBySide(page, (object) => copy(keyOf(object), true));
   if (store === null) return { objects, missing };
   // Copies the operator's own objects. Files and artifacts are copied from the snapshot's list only: others are newer, or
   // already deleted.
@@ -142,6 +140,17 @@ async function copyObjects(draft: string, store: ObjectStore | null, snapshot: D
     after = folder === undefined ? last : folder + afterKeys;
   }
   return { objects, missing };
+}
+
+function keyOf({ kind, tenant_id, id, manifest }: KeptObject): string {
+  switch (kind) {
+    case "files":
+      return fileKey(tenant_id, id);
+    case "artifacts":
+      return artifactKey(tenant_id, { artifact_id: id, manifest });
+    case "document_files":
+      return documentFileKey(tenant_id, id);
+  }
 }
 
 async function sideBySide<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

@@ -11,6 +11,7 @@ import {
   modelProviders,
   type ProviderOptions,
 } from "../../governance/settings/model-options.ts";
+import { credentialsOf, type OwnProvider } from "../../governance/settings/own-providers.ts";
 import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { SettingsError } from "../../governance/settings/settings-error.ts";
@@ -97,6 +98,10 @@ export function createModels(
         providers.set(name, provider);
       }
       return provider;
+    },
+    missingSecret({ provider: name }) {
+      const missing = keysOf(name, settings).find((text) => secrets.find(text) === null);
+      return missing?.slice("secret:".length) ?? null;
     },
   };
 }
@@ -324,6 +329,14 @@ function openProvider(route: ModelRoute, deps: ProviderDeps): ModelProvider {
 /** Returns the key as configured: a literal or secret:NAME. */
 export function keyOf(provider: string, settings: Settings): string | undefined {
   return optionsOf(provider, settings).api_key ?? settings.providerApiKeys[provider as KeyedProviderName];
+}
+
+/** Returns the key and the header values of a provider as configured: literals or secret:NAME. */
+function keysOf(provider: string, settings: Settings): readonly string[] {
+  const { modelProviders } = settings;
+  if (Object.hasOwn(modelProviders, provider)) return credentialsOf(modelProviders[provider] as OwnProvider);
+  const key = keyOf(provider, settings);
+  return key === undefined ? [] : [key];
 }
 
 function optionsOf(provider: string, { modelProviderOptions }: Settings): ProviderOptions {

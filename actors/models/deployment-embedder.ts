@@ -5,29 +5,30 @@ import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import type { Models } from "./models.ts";
 
 /** Returns the embedder that SVC_MEMORY_EMBEDDER selects; null for none. */
-export function embedderOf(
-  settings: Settings,
-  { memoryEmbedding: route }: Pick<Models, "memoryEmbedding">,
-): DeploymentEmbedder | null {
+export function embedderOf(settings: Settings, models: Pick<Models, "memoryEmbedding">): DeploymentEmbedder | null {
+  const { memoryEmbedding: route } = models;
   if (route === null) return null;
+  const url = embedderUrl(settings, models);
   return {
     name: route.id,
     model: `${route.provider}/${route.model}`,
     dimensions: settings.memoryEmbeddingDim,
-    host: hostOf(route.provider, settings),
+    host: url === null ? null : (URL.parse(url)?.host ?? null),
   };
 }
 
-function hostOf(provider: string, { litellmBaseUrl, modelProviders, modelProviderOptions }: Settings): string | null {
+/** Returns the address that receives the texts of documents and memories; null if none does, or the provider of a plugin. */
+export function embedderUrl(
+  { litellmBaseUrl, modelProviders, modelProviderOptions }: Settings,
+  { memoryEmbedding }: Pick<Models, "memoryEmbedding">,
+): string | null {
+  if (memoryEmbedding === null) return null;
+  const { provider } = memoryEmbedding;
   const options = Object.hasOwn(modelProviderOptions, provider) ? modelProviderOptions[provider] : undefined;
   const builtIn = Object.hasOwn(builtInProviders, provider) ? builtInProviders[provider as ModelProviderName] : null;
   const own = Object.hasOwn(modelProviders, provider) ? modelProviders[provider]?.base_url : undefined;
-  const url =
-    own ??
-    (builtIn === null
-      ? null
-      : litellmBaseUrl ||
-        options?.base_url ||
-        (builtIn.baseUrl ?? workersAiUrl(options?.account_id ?? "", options?.gateway_id)));
-  return url === null ? null : (URL.parse(url)?.host ?? null);
+  if (own !== undefined) return own;
+  if (builtIn === null) return null;
+  const { base_url, account_id = "", gateway_id } = options ?? {};
+  return litellmBaseUrl || base_url || (builtIn.baseUrl ?? workersAiUrl(account_id, gateway_id));
 }

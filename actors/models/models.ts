@@ -12,6 +12,8 @@ export interface Models {
   readonly defaultModelId: string;
   /** Returns the provider of a route. Refuses with model_not_configured if it has no credential. */
   provider(route: ModelRoute): ModelProvider;
+  /** Returns the name of a secret that the route's provider needs and that has no value now; null for none. */
+  missingSecret(route: ModelRoute): string | null;
   /** The embedding routes, by logical id. Manifests cannot use them as their model. */
   readonly embeddings: ReadonlyMap<string, EmbeddingRoute>;
   /** The embedding route that ranks messages by similarity; null if words are compared. */

@@ -97,6 +97,11 @@ function readHeaders(value: unknown, where: string, hasKey: boolean): Readonly<R
 /** Returns the literal keys and header values, without secret:NAME references. */
 export function ownProviderSecrets(providers: Readonly<Record<string, OwnProvider>>): readonly string[] {
   return Object.values(providers)
-    .flatMap(({ api_key, headers }) => [...(api_key === undefined ? [] : [api_key]), ...Object.values(headers)])
+    .flatMap(credentialsOf)
     .filter((text) => !text.startsWith("secret:"));
+}
+
+/** Returns the key and the header values of a provider: literals or secret:NAME. */
+export function credentialsOf({ api_key, headers }: OwnProvider): readonly string[] {
+  return [...(api_key === undefined ? [] : [api_key]), ...Object.values(headers)];
 }

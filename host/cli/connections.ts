@@ -1,3 +1,5 @@
+import { createModels } from "../../actors/models/create-models.ts";
+import { embedderUrl } from "../../actors/models/deployment-embedder.ts";
 import { providerAddresses } from "../../actors/models/provider-probe.ts";
 import type { Env } from "../../bus/env.ts";
 import { Egress } from "../../governance/egress/egress.ts";
@@ -6,11 +8,13 @@ import { metadataHost } from "../../governance/settings/metadata-service.ts";
 import { readServiceAccountKey } from "../../governance/settings/object-settings.ts";
 import { readRedisUrl } from "../../governance/settings/redis-place.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
+import { SettingsError } from "../../governance/settings/settings-error.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import type { TenantList } from "../../governance/settings/tenant-list.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { openManifestDirectory } from "../../manifests/sources/files.ts";
 import { readDeployment } from "../deployment.ts";
+import { type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
 import type { Command } from "./command.ts";
 import { listTable } from "./list-table.ts";
 
@@ -29,8 +33,12 @@ export const connectionsCommand: Command = {
   options: {},
   positionals: [],
   async run(_args, { env, environment, terminal }) {
-    const { settings } = await readDeployment(environment);
-    const connections = [...connectionsOf(settings, env), ...connectionsOfManifests(settings, env)];
+    const { settings, plugins } = await readDeployment(environment);
+    const connections = [
+      ...connectionsOf(settings, env),
+      ...embedderRows(settings, env, plugins),
+      ...connectionsOfManifests(settings, env),
+    ];
     const mask = new SecretMask(settings.secretValues).recorded;
     const rows = connections.map(({ to, why, from }) => [to, why, from].map((cell) => mask.text(cell)));
     return {
@@ -88,6 +96,19 @@ function connectionsOf(settings: Settings, env: Env): readonly Connection[] {
       from: "SVC_EGRESS_CREDENTIALS",
     })),
   ];
+}
+
+/** The host that receives the texts of documents and memories; none if a setting of models is invalid. */
+function embedderRows(settings: Settings, env: Env, plugins: readonly LoadedPlugin[]): readonly Connection[] {
+  const from = settings.memoryEmbedder === "auto" ? "SVC_MODEL_ROUTES" : "SVC_MEMORY_EMBEDDER";
+  try {
+    const models = createModels(settings, env, undefined, pluginProviders(plugins));
+    const url = embedderUrl(settings, models);
+    return url === null ? [] : [row(url, `texts of documents and memories, for ${models.memoryEmbedding?.id}`, from)];
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    return [];
+  }
 }
 
 /** The bucket of objects, and what gives the credentials for it. */

@@ -3,6 +3,7 @@ import { atPlace, dataPlace } from "../../governance/settings/places.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import { MigrationRefused, migrate } from "../../storage/migrate.ts";
+import { prepareVectorIndex } from "../../storage/postgres/vector-index.ts";
 import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
 import { allMigrations } from "../all-migrations.ts";
 import { loadDeployment } from "../deployment.ts";
@@ -25,6 +26,9 @@ export const migrateCommand: Command = {
       // Fails if a server is running on the data directory.
       if (config.engine === "sqlite") lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
       const { from, to, applied } = await migrate(config, { target, downgrade }, allMigrations(plugins));
+      // The role that migrates may create what the role of the server may not.
+      if (config.engine === "postgres" && !downgrade && settings.memoryEmbedder !== "none")
+        await prepareVectorIndex(config.postgres, settings.memoryEmbeddingDim);
       const steps =
         applied.length === 0 ? "nothing to do" : `${downgrade ? "undone" : "applied"} ${applied.join(", ")}`;
       return { code: 0, json: { ok: true, from, to, applied }, text: `Schema at ${to}: ${steps}.` };

@@ -58,12 +58,32 @@ function show(spec, key) {
     dom_id: "#reference",
     deepLinking: true,
     validatorUrl: null,
-    plugins: [{ wrapComponents: { operations: byTag } }],
+    plugins: [{ fn: { resolveSubtree }, wrapComponents: { operations: byTag } }],
     onComplete: () => {
       // Trial requests use the same key.
       if (key !== null) ui.preauthorizeApiKey("bearer", key);
     },
   });
+}
+
+/**
+ * Returns the part of the document at `path` without references. Swagger UI's own resolver reads the whole document for each part, which takes
+ * seconds for a document of this size.
+ */
+async function resolveSubtree(spec, path) {
+  return { spec: withoutReferences(at(spec, path), spec), errors: [] };
+}
+
+/** Replaces each reference by its target. No component contains itself. */
+function withoutReferences(part, spec) {
+  if (typeof part !== "object" || part === null) return part;
+  if (Array.isArray(part)) return part.map((each) => withoutReferences(each, spec));
+  if (part.$ref?.startsWith?.("#/components/")) return withoutReferences(at(spec, part.$ref.slice(2).split("/")), spec);
+  return Object.fromEntries(Object.entries(part).map(([name, each]) => [name, withoutReferences(each, spec)]));
+}
+
+function at(spec, path) {
+  return path.reduce((part, name) => part?.[name], spec);
 }
 
 /**

@@ -3,11 +3,12 @@ import { Type } from "../../bus/type.ts";
 import { documentTypes } from "../../governance/documents/extract-work.ts";
 import type { DocumentExtractor } from "../../governance/documents/extractor.ts";
 import { ingest } from "../../governance/documents/ingest.ts";
+import { filesOfDocuments } from "../../storage/tables/document-files.ts";
 import { searchDocuments } from "../../storage/tables/document-search.ts";
 import { embeddedChunks } from "../../storage/tables/document-vectors.ts";
 import { documentPage, removeDocument, storedDocument } from "../../storage/tables/documents.ts";
 import { untilFirst } from "../../storage/tables/until-first.ts";
-import { json, jsonText } from "../exchange/reply.ts";
+import { json, jsonText, text } from "../exchange/reply.ts";
 import { bodyBytesDefault, route } from "../route.ts";
 import { EpochMs } from "../schemas/common.ts";
 import type { Tag } from "../tags.ts";
@@ -17,6 +18,8 @@ const readScopes = ["documents:read"];
 const writeScopes = ["documents:write"];
 const textCharsMax = 750_000;
 const metadataBytesMax = 16_384;
+/** The metadata of a file is a parameter of the query. */
+const fileMetadataCharsMax = 4_096;
 const fileBytesMax = 20 * 1024 * 1024;
 /** A character may take 6 bytes as an escape. */
 const bodyBytesMax = Math.max(bodyBytesDefault, 6 * textCharsMax + 64 * 1024);
@@ -44,6 +47,16 @@ const Document = Type.Object({
   chars: Type.Integer({ examples: [3_200] }),
   created_at: EpochMs,
   updated_at: EpochMs,
+  file: Type.Union(
+    [
+      Type.Object({
+        media_type: Type.String({ examples: ["application/pdf"] }),
+        size_bytes: Type.Integer({ examples: [48_211] }),
+      }),
+      Type.Null(),
+    ],
+    { description: "The file from which it was made; null for a text.", examples: [null] },
+  ),
 });
 const Hit = Type.Object({
   doc_id: docId,
@@ -82,9 +95,17 @@ const listDocuments = route({
     const { rows, next_cursor } = await documentPage(tenant, {}, cursor, limit);
     const keys = rows.map(({ document_key }) => document_key);
     const embedded = embedder === null ? null : await embeddedChunks(tenant, keys, embedder);
+    const files = await filesOfDocuments(
+      tenant,
+      rows.map(({ id }) => id),
+    );
+    const fileOf = (id: string) => {
+      const file = files.get(id);
+      return file === undefined ? null : { media_type: file.media_type, size_bytes: file.size_bytes };
+    };
     const items = rows.map(({ id, ts, document_key, title, source, metadata, chunks, chars, created_at }) => ({
       ...{ doc_id: id, title, source, metadata, chunks, embedded: embedded?.get(document_key) ?? 0, chars },
-      ...{ created_at, updated_at: ts },
+      ...{ created_at, updated_at: ts, file: fileOf(id) },
     }));
     return jsonText(mask.forms.jsonText(JSON.stringify({ items, count: items.length, next_cursor })));
   },
@@ -204,6 +225,12 @@ const postDocumentFile = route({
       default: "",
       description: "One line that says where the file is from.",
     }),
+    metadata: Type.String({
+      maxLength: fileMetadataCharsMax,
+      default: "{}",
+      description: `An object as JSON, at most ${fileMetadataCharsMax} characters.`,
+      examples: ['{"team": "support"}'],
+    }),
     max_chars: Type.Integer({
       minimum: 128,
       maximum: 20_000,
@@ -235,43 +262,63 @@ const postDocumentFile = route({
     "conflict",
     "deadline_exceeded",
     "mailbox_full",
+    "object_store_unavailable",
     "storage_unavailable",
   ],
   async handle({ query, rawBody, principal, exchange }, context) {
     const { source, max_chars: charsMax, overlap_chars: overlapChars } = query;
     const { tenant_id } = principal;
     for (const [field, value] of Object.entries({ title: query.title ?? "", source }))
-      if (/[\p{Cc}\u2028\u2029]/u.test(value)) throw misfit(field, "has a control character or a line break");
+      if (/[\p{Cc}\u2028\u2029]/u.test(value)) throw misfit(field, "has a control character or a line break", "query");
+    const metadata = readMetadata(query.metadata);
     if (rawBody.length === 0) throw new SvcError("empty_data");
-    const found = await textOf(tenant_id, exchange.head.headers["content-type"] ?? "", rawBody, context.extractor);
+    const media_type = typeOf(exchange.head.headers["content-type"] ?? "");
+    const found = await textOf(tenant_id, media_type, rawBody, context.extractor);
     const [, heading = ""] = /^ {0,3}#{1,6}[ \t]+(.+)$/m.exec(found.text) ?? [];
     const title = query.title ?? (oneLine(found.title) || oneLine(heading) || "Untitled");
-    const given = { title, source, metadata: {}, text: found.text, charsMax, overlapChars };
+    const file = { media_type, bytes: rawBody };
+    const given = { title, source, metadata, text: found.text, charsMax, overlapChars, file };
     return json({ ...(await ingest(tenant_id, given, context)), title, chars: found.text.length });
   },
 });
 
+function readMetadata(text: string): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = null;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw misfit("metadata", "is not an object as JSON", "query");
+  return value as Readonly<Record<string, unknown>>;
+}
+
+/** Returns the media type without parameters. */
+function typeOf(contentType: string): string {
+  return (contentType.split(";")[0] ?? "").trim().toLowerCase();
+}
+
 async function textOf(
   tenantId: string,
-  contentType: string,
+  type: string,
   bytes: Buffer,
   extractor: DocumentExtractor,
 ): Promise<{ title: string; text: string }> {
-  const type = (contentType.split(";")[0] ?? "").trim().toLowerCase();
   const form = Object.hasOwn(documentTypes, type) ? documentTypes[type as keyof typeof documentTypes] : null;
   const refuse = (detail: string): SvcError => new SvcError("document_unreadable", { detail });
   if (form === null) throw refuse(`its Content-Type is none of ${Object.keys(documentTypes).join(", ")}`);
   if (form !== "text") return extractor.extract(tenantId, form, bytes);
-  let text: string;
+  let decoded: string;
   try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    decoded = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
     throw refuse("it is not UTF-8");
   }
-  if (text.length > textCharsMax) throw refuse(`its text has more than ${textCharsMax} characters`);
-  if (/[^\P{Cc}\t\n\r]/u.test(text)) throw refuse("it has control characters");
-  if (text.trim() === "") throw refuse("it has no text");
-  return { title: "", text };
+  if (decoded.length > textCharsMax) throw refuse(`its text has more than ${textCharsMax} characters`);
+  if (/[^\P{Cc}\t\n\r]/u.test(decoded)) throw refuse("it has control characters");
+  if (decoded.trim() === "") throw refuse("it has no text");
+  return { title: "", text: decoded };
 }
 
 function oneLine(text: string): string {
@@ -280,6 +327,41 @@ function oneLine(text: string): string {
     .trim()
     .slice(0, 400);
 }
+
+const readDocumentFile = route({
+  method: "GET",
+  path: "/documents/{doc_id}/file",
+  summary: "The file from which a document was made, as a download.",
+  tag,
+  access: readScopes,
+  tenancy: [{ of: "document" }],
+  params: DocumentParams,
+  reply: {
+    description: "The bytes as they were sent. 404 for a document of POST /documents, which has no file.",
+    contentType: "application/octet-stream",
+    schema: Type.String({ examples: ["%PDF-1.7"] }),
+  },
+  fails: ["unknown_document", "not_found", "object_store_unavailable", "storage_unavailable"],
+  async handle({ params: { doc_id }, principal }, { store, documentFiles }) {
+    const tenant = store.tenant(principal.tenant_id);
+    if ((await storedDocument(tenant, doc_id)) === undefined) throw new SvcError("unknown_document");
+    const found = await documentFiles.read(tenant, doc_id);
+    if (found === null) throw new SvcError("not_found");
+    // No browser may show the file as a page of this origin, so its own media type is not sent.
+    const extension = extensions[found.file.media_type as keyof typeof documentTypes] ?? "bin";
+    return text(found.bytes, "application/octet-stream", {
+      "content-disposition": `attachment; filename="${doc_id}.${extension}"`,
+    });
+  },
+});
+
+const extensions: Readonly<Record<keyof typeof documentTypes, string>> = {
+  "text/plain": "txt",
+  "text/markdown": "md",
+  "text/html": "html",
+  "application/pdf": "pdf",
+  "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+};
 
 const deleteDocument = route({
   method: "DELETE",
@@ -294,7 +376,7 @@ const deleteDocument = route({
     schema: Type.Object({ doc_id: docId, removed_chunks: Type.Integer({ examples: [1] }) }),
   },
   fails: ["unknown_document", "conflict", "storage_unavailable"],
-  async handle({ params: { doc_id }, principal }, { store, env }) {
+  async handle({ params: { doc_id }, principal }, { store, env, documentFiles }) {
     const tenant = store.tenant(principal.tenant_id);
     const removed_chunks = await untilFirst(env, async () => {
       const row = await storedDocument(tenant, doc_id);
@@ -302,12 +384,21 @@ const deleteDocument = route({
       return (await removeDocument(tenant, row)) ? row.chunks : null;
     });
     if (removed_chunks === null) throw new SvcError("conflict");
+    // The sweep deletes what stays.
+    await documentFiles.removeGone(tenant).catch(() => {});
     return json({ doc_id, removed_chunks });
   },
 });
 
-function misfit(field: string, msg: string): SvcError {
-  return new SvcError("invalid_request", { detail: [{ loc: ["body", field], msg: `${field} ${msg}`, type: "value" }] });
+function misfit(field: string, msg: string, place = "body"): SvcError {
+  return new SvcError("invalid_request", { detail: [{ loc: [place, field], msg: `${field} ${msg}`, type: "value" }] });
 }
 
-export const documentRoutes = [listDocuments, findDocuments, postDocument, postDocumentFile, deleteDocument];
+export const documentRoutes = [
+  listDocuments,
+  findDocuments,
+  postDocument,
+  postDocumentFile,
+  readDocumentFile,
+  deleteDocument,
+];

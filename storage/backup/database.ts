@@ -2,12 +2,13 @@ import type { Contents } from "./contents.ts";
 
 // The interfaces that each database engine implements for backup and restore.
 
-/** A file or an artifact of a tenant, whose bytes are in the object store. */
+/** A file, an artifact or the file of a document, whose bytes are in the object store. */
 export interface KeptObject {
+  readonly kind: "files" | "artifacts" | "document_files";
   readonly tenant_id: string;
   readonly id: string;
-  /** The manifest of an artifact; null for a file. */
-  readonly manifest: string | null;
+  /** The manifest of an artifact; empty for the others. */
+  readonly manifest: string;
 }
 
 /** The tables whose rows have an object, each with the query for a page of rows after a tenant and an id. */
@@ -15,14 +16,15 @@ export const objectTables: readonly {
   readonly table: string;
   query(after: readonly [tenant: string, id: string], limit: string): string;
 }[] = [
-  { table: "files", query: pageOf("files", "file_id", "NULL") },
+  { table: "files", query: pageOf("files", "file_id", "''") },
   { table: "artifacts", query: pageOf("artifacts", "artifact_id", "manifest") },
+  { table: "document_files", query: pageOf("document_files", "file_id", "''") },
 ];
 
 /** Returns a function that writes the query with the engine's own placeholders. */
-function pageOf(table: string, id: string, manifest: string) {
+function pageOf(table: KeptObject["kind"], id: string, manifest: string) {
   return ([tenant, after]: readonly [string, string], limit: string) =>
-    `SELECT tenant_id, ${id} AS id, ${manifest} AS manifest FROM ${table}
+    `SELECT '${table}' AS kind, tenant_id, ${id} AS id, ${manifest} AS manifest FROM ${table}
      WHERE state = 'kept' AND (tenant_id, ${id}) > (${tenant}, ${after}) ORDER BY tenant_id, ${id} LIMIT ${limit}`;
 }
 
@@ -33,7 +35,7 @@ export type SavedDatabase = Pick<Contents, "engine" | "revisions" | "tables" | "
 export interface DatabaseSnapshot {
   /** Writes the database into the directory of the backup. */
   save(directory: string): Promise<SavedDatabase>;
-  /** Yields pages of the files and artifacts that the snapshot refers to. */
+  /** Yields pages of the objects that the snapshot refers to. */
   keptObjects(): AsyncIterable<readonly KeptObject[]>;
   /** Extends the hold: until it expires, deletions leave the objects in place. */
   hold(): Promise<void>;

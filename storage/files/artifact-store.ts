@@ -16,6 +16,7 @@ import {
   keepArtifactOp,
 } from "../tables/artifacts.ts";
 import { writeStored } from "../tables/stored-bytes.ts";
+import { sweepDropped } from "./sweep-dropped.ts";
 
 // Each artifact is a row and an object, written in the same order as those of a file: see file-store.ts.
 
@@ -23,8 +24,6 @@ import { writeStored } from "../tables/stored-bytes.ts";
 export const artifactsFolder = "artifacts/";
 /** Age at which a draft counts as abandoned. Longer than the longest run, because a run without a thread reads its drafts. */
 const draftLifeMs = 2 * 3_600_000;
-/** Rows that a sweep reads per page. */
-const sweepRows = 500;
 /** Max artifacts that a request deletes itself; the sweep deletes the rest. */
 const promptMax = 50;
 const artifactIdPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -125,32 +124,14 @@ export class ArtifactStore {
     for (const artifact of await goneArtifacts(store, promptMax)) await this.discard(store, artifact);
   }
 
-  /**
-   * Deletes deleted artifacts and abandoned drafts. Returns their number. A failure on one artifact does not stop the others;
-   * the first failure is thrown at the end.
-   */
+  /** Deletes deleted artifacts and abandoned drafts. Returns their number. Throws the first failure at the end. */
   async sweep(store: Store): Promise<number> {
     if (this.#objects === null) return 0;
     const draftsBefore = this.#env.now() - draftLifeMs;
-    let failure: unknown = null;
-    let count = 0;
-    for (let after: DroppedArtifactCursor | null = null; ; ) {
-      const page: (DroppedArtifact & DroppedArtifactCursor)[] = await droppedArtifacts(
-        store.system,
-        draftsBefore,
-        after,
-        sweepRows,
-      );
-      for (const artifact of page)
-        await this.discard(store.tenant(artifact.tenant_id), artifact).catch((error: unknown) => {
-          failure ??= error;
-        });
-      count += page.length;
-      after = page.at(-1) ?? null;
-      if (page.length < sweepRows) break;
-    }
-    if (failure !== null) throw failure;
-    return count;
+    return sweepDropped<DroppedArtifact & DroppedArtifactCursor>({
+      page: (after, limit) => droppedArtifacts(store.system, draftsBefore, after, limit),
+      erase: (artifact) => this.discard(store.tenant(artifact.tenant_id), artifact),
+    });
   }
 
   #opened(): ObjectStore {

@@ -19,6 +19,7 @@ import {
 } from "../tables/files.ts";
 import { writeStored } from "../tables/stored-bytes.ts";
 import { imageTypeOf } from "./image-type.ts";
+import { sweepDropped } from "./sweep-dropped.ts";
 
 // Each file is a row and an object. A crash between the two writes leaves a draft row that no reader sees and that the
 // sweep deletes. Its bytes count against the quota until then. An object therefore never exists without a row.
@@ -31,8 +32,6 @@ export const fileBytesMax = 600 * 1024;
 const documentBytesMax = 5 * 1024 * 1024;
 /** Age at which a draft counts as abandoned by a dead process. */
 const draftLifeMs = 3_600_000;
-/** Rows that a sweep reads per page. */
-const sweepRows = 500;
 /** Max files that a request deletes itself; the sweep deletes the rest. */
 const promptMax = 50;
 const fileIdPattern = /^[0-9a-f]{32}$/;
@@ -156,32 +155,14 @@ export class FileStore {
     for (const file of await goneFiles(store, promptMax)) await this.#erase(store, file);
   }
 
-  /**
-   * Deletes deleted files and abandoned drafts. Returns their number. A failure on one file does not stop the others;
-   * the first failure is thrown at the end.
-   */
+  /** Deletes deleted files and abandoned drafts. Returns their number. Throws the first failure at the end. */
   async sweep(store: Store): Promise<number> {
     if (this.#objects === null) return 0;
     const draftsBefore = this.#env.now() - draftLifeMs;
-    let failure: unknown = null;
-    let count = 0;
-    for (let after: DroppedFileCursor | null = null; ; ) {
-      const page: (DroppedFile & DroppedFileCursor)[] = await droppedFiles(
-        store.system,
-        draftsBefore,
-        after,
-        sweepRows,
-      );
-      for (const file of page)
-        await this.#erase(store.tenant(file.tenant_id), file).catch((error: unknown) => {
-          failure ??= error;
-        });
-      count += page.length;
-      after = page.at(-1) ?? null;
-      if (page.length < sweepRows) break;
-    }
-    if (failure !== null) throw failure;
-    return count;
+    return sweepDropped<DroppedFile & DroppedFileCursor>({
+      page: (after, limit) => droppedFiles(store.system, draftsBefore, after, limit),
+      erase: (file) => this.#erase(store.tenant(file.tenant_id), file),
+    });
   }
 
   #opened(): ObjectStore {

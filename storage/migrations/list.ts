@@ -18,6 +18,7 @@ import { migration as memoryCapture } from "./0119_memory_capture.ts";
 import { migration as memoryPauses } from "./0120_memory_pauses.ts";
 import { migration as skills } from "./0124_skills.ts";
 import { migration as skillFeedback } from "./0125_skill_feedback.ts";
+import { migration as documentFiles } from "./0126_document_files.ts";
 import { migration as auditMarks } from "./0128_audit_marks.ts";
 import { migration as manifestRetention } from "./0130_manifest_retention.ts";
 import { migration as threadRecords } from "./0131_thread_records.ts";
@@ -50,6 +51,7 @@ export const migrations: readonly Migration[] = [
   memoryPauses,
   skills,
   skillFeedback,
+  documentFiles,
   auditMarks,
   manifestRetention,
   threadRecords,

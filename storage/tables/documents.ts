@@ -4,6 +4,7 @@ import { list } from "../store/list.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, type RowIn, selectOne, table, text } from "../store/table.ts";
+import { dropDocumentFileOp, keepDocumentFileOp } from "./document-files.ts";
 import { writeStored } from "./stored-bytes.ts";
 import { unlessChanged } from "./unless-changed.ts";
 import { deleteVectorsOps } from "./vectors.ts";
@@ -41,6 +42,8 @@ export type DocumentRow = RowIn<typeof documentTable>;
 /** What an ingest stores. */
 export interface DocumentWritten extends Pick<DocumentRow, "title" | "source" | "metadata" | "chars"> {
   readonly chunks: readonly DocumentChunk[];
+  /** The stored draft of the file from which it was made; null for none. */
+  readonly fileId: string | null;
 }
 
 /** The limits of an ingest, and what makes vectors of its chunks. */
@@ -158,7 +161,8 @@ export async function writeDocument(
   const first = document_key * keysOfDocument;
   const ops = [
     head,
-    ...(before === undefined ? [] : deletePartsOps(tenant, document_key)),
+    ...(before === undefined ? [] : [dropDocumentFileOp(tenant, id), ...deletePartsOps(tenant, document_key)]),
+    ...(written.fileId === null ? [] : [keepDocumentFileOp(tenant, written.fileId, id)]),
     tenant.op(insertChunks, [first, JSON.stringify(written.chunks.map(({ content }) => content))]),
     tenant.op(insertWords, [JSON.stringify(written.chunks.map(({ words }) => words)), first]),
     ...(await queueOps(
@@ -173,7 +177,11 @@ export async function writeDocument(
 
 /** Deletes a document as it was read. Returns false if another writer has changed it since. */
 export function removeDocument(store: TenantStore, { id, ts, document_key, bytes }: DocumentRow): Promise<boolean> {
-  const ops = [store.op(deleteDocument, [id, ts], 1), ...deletePartsOps(store, document_key)];
+  const ops = [
+    store.op(deleteDocument, [id, ts], 1),
+    dropDocumentFileOp(store, id),
+    ...deletePartsOps(store, document_key),
+  ];
   return unlessChanged(() => writeStored(store, { kind: "documents", bytes: -bytes }, 0, ops));
 }
 

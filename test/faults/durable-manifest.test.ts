@@ -53,6 +53,8 @@ for (const dialect of gateDialects) {
         SVC_MODEL_ROUTES: JSON.stringify({ ...JSON.parse(models.SVC_MODEL_ROUTES as string), ...sealed }),
         SVC_MODEL_PROVIDERS: JSON.stringify({ own: { base_url: mock.url, api_key: "secret:SEAL" } }),
         SVC_SECRET_SEAL: "mock-provider-key",
+        // No server: the run that needs it waits before it uses its queue.
+        SVC_REDIS_URL: "redis://127.0.0.1:1",
         SVC_PLUGINS: "./plugins/chaos/chaos.ts",
       };
       server = await startServerProcess({ atEnd, env: { ...models, ...good, ...directory, ...env, ...database.env } });
@@ -125,10 +127,17 @@ for (const dialect of gateDialects) {
       await put("lacks-plugin", "Notes.", { ...asks, tools: ["calculator", "chaos_look"] });
       await put("lacks-secret", "Secret.", { ...asks, model: { id: "sealed" } });
       mock.answer("sealed", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
-      const names = ["lacks-route", "lacks-plugin", "lacks-secret"];
+      const queues = [{ name: "fetch", description: "Fetches.", queue_binding: "fetches" }];
+      await put("lacks-redis", "Queue.", { ...asks, queues });
+      const names = ["lacks-route", "lacks-plugin", "lacks-secret", "lacks-redis"];
       const parked = await Promise.all(names.map((name) => park(name)));
       const { second: _gone, ...routes } = JSON.parse(good.SVC_MODEL_ROUTES as string);
-      const slips = { SVC_MODEL_ROUTES: JSON.stringify(routes), SVC_PLUGINS: "", SVC_SECRET_SEAL: "" };
+      const slips = {
+        SVC_MODEL_ROUTES: JSON.stringify(routes),
+        SVC_PLUGINS: "",
+        SVC_SECRET_SEAL: "",
+        SVC_REDIS_URL: "",
+      };
       await server.kill();
       await server.restart(slips);
       const warned = await eventually("the warning", async () =>
@@ -152,19 +161,20 @@ for (const dialect of gateDialects) {
       for (const { token } of parked) await server.post(`/runs/${token}/retry`, {}, { key: keys.alice });
       const ended = await Promise.all(parked.map(({ token }) => until(token, keys.alice, ...over)));
 
-      assert.equal(warned.runs, 2, JSON.stringify(warned));
+      assert.equal(warned.runs, 4, JSON.stringify(warned));
+      assert.match(JSON.stringify(warned.reasons), /unresolved_secret:SEAL/);
       assert.deepEqual(
         resting.map(({ status, error }) => [status, error]),
-        Array(3).fill(["waiting", null]),
+        Array(4).fill(["waiting", null]),
       );
       assert.deepEqual(
         timelines.map(({ attempts }) => attempts),
-        [1, 1, 1],
+        [1, 1, 1, 1],
         "a failed step rests, whatever it waits for",
       );
       assert.deepEqual(
         ended.map(({ status, final }) => [status, final?.content]),
-        Array(3).fill(["completed", "It is 42."]),
+        Array(4).fill(["completed", "It is 42."]),
       );
     });
 
@@ -176,11 +186,13 @@ for (const dialect of gateDialects) {
       const credential = { base_url: mock.url, api_key: "mock-provider-key" };
       const lent = { lent: { provider: "deepseek", model: "lent" } };
       const whole = {
+        SVC_REDIS_URL: "",
         SVC_PLUGINS: `${good.SVC_PLUGINS},${asker}`,
         SVC_MODEL_ROUTES: JSON.stringify({ ...routes, ...lent, asked: { provider: "asker", model: "asked" } }),
         SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: credential, deepseek: credential }),
       };
       const slips = {
+        SVC_REDIS_URL: "",
         SVC_PLUGINS: good.SVC_PLUGINS as string,
         SVC_MODEL_ROUTES: JSON.stringify({ ...routes, ...lent }),
         SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: credential }),

@@ -64,6 +64,7 @@ const withToldIds: readonly string[] = [
   "POST /runs/{run_id}/requeue",
   "GET /plans/{plan_id}",
   "DELETE /plans/{plan_id}",
+  "GET /documents/{doc_id}/file",
   "DELETE /documents/{doc_id}",
   "DELETE /memory/{memory_id}",
   "POST /memory/{memory_id}/restore",

@@ -94,24 +94,6 @@ describe("RunBudget", () => {
     assert.deepEqual(outcomes, [null, null, breach, breach]);
   });
 
-  test("a cancelled task is no hop, and the end of another call returns none", () => {
-    const run = budget({ max_peer_hops: 1 });
-    const take = () => [run.takeToolCall(startedAt), run.takeHop()].map((breach) => breach?.limit ?? null);
-
-    const outcomes = [take()];
-    run.uncount(true);
-    outcomes.push(take());
-    run.uncount(false);
-    outcomes.push(take());
-
-    assert.deepEqual(outcomes, [
-      [null, null],
-      [null, null],
-      [null, "max_peer_hops"],
-    ]);
-    assert.deepEqual([run.spent.tool_calls, run.spent.hops], [1, 1]);
-  });
-
   test("a reservation pays exactly its own amount, whatever the rounding of a sum", async () => {
     // In floating point the two parts, 0.1 and 0.2, cost more together than 0.3.
     const parentBudget = {

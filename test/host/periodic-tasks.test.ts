@@ -14,6 +14,7 @@ import { periodicTasks } from "../../host/periodic-tasks.ts";
 import { type PeriodicTask, startTasks } from "../../host/task-runner.ts";
 import { cronTicks } from "../../host/ticks.ts";
 import { ArtifactStore } from "../../storage/files/artifact-store.ts";
+import { DocumentFiles } from "../../storage/files/document-files.ts";
 import { FileStore } from "../../storage/files/file-store.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { storedJob, storeNow, writeJob } from "../../storage/tables/jobs.ts";
@@ -306,6 +307,7 @@ function builtIn(store: Store, env: Env, settings: Readonly<Record<string, strin
       host: "here",
       files: new FileStore(null, env, 0),
       artifacts: new ArtifactStore(null, env),
+      documentFiles: new DocumentFiles(null, env),
     },
     settings: loadSettings(settings),
     flush: async () => true,

@@ -130,6 +130,8 @@ describe("/docs", () => {
     await page.evaluate(operationsShown);
 
     await page.evaluate(`document.querySelector("#operations-Chat-postChat .opblock-summary-control").click()`);
+    // The header of the answer 401 is a reference.
+    await page.evaluate(textOf("#operations-Chat-postChat .responses-wrapper", "How to authenticate"));
     for (const button of [".try-out__btn", ".execute"])
       await page.evaluate(clicked(`#operations-Chat-postChat ${button}`));
     const answer = await page.evaluate(

@@ -1,5 +1,7 @@
 // POST /documents/files: texts of files, and files that give none.
 import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { pdfFile } from "../support/pdf-file.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
@@ -9,6 +11,8 @@ import { zipFile } from "../support/zip-file.ts";
 const { env, keys } = apiKeys({
   writer: { scopes: ["documents:read", "documents:write"] },
   reader: { scopes: ["documents:read"] },
+  unscoped: { scopes: ["chat"] },
+  stranger: { tenant_id: "globex", scopes: ["*"] },
 });
 const docx = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
 
@@ -30,7 +34,7 @@ describe("files as documents", () => {
   const atEnd = cleanup();
   let server: TestServer;
   before(async () => {
-    server = await startServer({ env, atEnd });
+    server = await startServer({ env: { ...env, SVC_DOCUMENTS_MAX_PER_TENANT: "16" }, atEnd });
   });
 
   const post = (bytes: string | Buffer, contentType: string, query = "", key: string = keys.writer) =>
@@ -71,6 +75,65 @@ describe("files as documents", () => {
     assert.match(await found("dahlia"), /^Paper: A tulip on a page\.\s+A dahlia\.$/);
     assert.equal(await found("marigold"), "Refunds: # Refunds\n\nMoney arrives after a marigold.");
     assert.equal((await post("x", "text/plain", "", keys.reader)).status, 403);
+  });
+
+  test("the file of a document is stored with it, is read by its tenant, and goes with it", async () => {
+    const source = "?title=Kept&source=kept";
+    const pdf = pdfFile(["A heliotrope."]);
+    const objects = () => readdirSync(join(server.dataDir, "objects/document-files/acme"));
+    const listed = async (title: string) =>
+      (await server.get("/documents", { key: keys.writer })).json.items.find(
+        (item: { title: string }) => item.title === title,
+      );
+    const before = objects().length;
+    const posted = await post(pdf, "application/pdf", `${source}&metadata=${encodeURIComponent('{"team":"shop"}')}`);
+    const path = `/documents/${posted.json.doc_id}/file`;
+
+    const shown = await listed("Kept");
+    const read = await fetch(server.url + path, { headers: { authorization: `Bearer ${keys.reader}` } });
+    const refused = [
+      await server.get(path, { key: keys.stranger }),
+      await server.get(path, { key: keys.unscoped }),
+      await server.get("/documents/unknown/file", { key: keys.reader }),
+    ];
+
+    assert.deepEqual(
+      [shown.metadata, shown.file],
+      [{ team: "shop" }, { media_type: "application/pdf", size_bytes: pdf.length }],
+    );
+    assert.equal(objects().length, before + 1);
+    assert.deepEqual(Buffer.from(await read.arrayBuffer()), pdf);
+    assert.equal(read.headers.get("content-type"), "application/octet-stream");
+    assert.match(read.headers.get("content-disposition") ?? "", /^attachment; filename="[0-9a-f]+\.pdf"$/);
+    assert.deepEqual(
+      refused.map(({ status }) => status),
+      [404, 403, 404],
+    );
+
+    // Another file replaces it, a text has none, and a deletion removes it.
+    await post("An acacia.", "text/plain", source);
+    assert.deepEqual((await listed("Kept")).file, { media_type: "text/plain", size_bytes: 10 });
+    assert.equal(objects().length, before + 1);
+    await server.post("/documents", { title: "Kept", source: "kept", text: "A birch." }, { key: keys.writer });
+    assert.equal((await listed("Kept")).file, null);
+    assert.equal((await server.get(path, { key: keys.reader })).status, 404);
+    assert.equal(objects().length, before);
+    await post("A cedar.", "text/plain", source);
+    await server.request("DELETE", `/documents/${posted.json.doc_id}`, { key: keys.writer });
+    assert.equal(objects().length, before);
+  });
+
+  test("a document that is refused leaves no file and no bytes", async () => {
+    const objects = readdirSync(join(server.dataDir, "objects/document-files/acme")).length;
+    const answers: string[] = [];
+
+    for (let at = 0; at < 14; at++)
+      answers.push((await post(`Text ${at}`, "text/plain", `?title=Filler${at}`)).json.error ?? "stored");
+
+    const stored = readdirSync(join(server.dataDir, "objects/document-files/acme")).length;
+    assert.deepEqual([answers.at(0), answers.at(-1)], ["stored", "documents_full"]);
+    assert.equal(stored, objects + answers.filter((answer) => answer === "stored").length);
+    assert.equal((await post("x", "text/plain", "?metadata=%5B1%5D")).status, 422);
   });
 
   const bad: readonly (readonly [name: string, bytes: () => string | Buffer, type: string, detail: RegExp])[] = [

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { EventSource } from "eventsource";
-import { eventSeqs, gate, never, outline, says, startChat, turn, wordsOf } from "../support/chat.ts";
+import { calls, eventSeqs, gate, inTurn, never, outline, says, startChat, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
@@ -112,7 +112,11 @@ describe("SVC_DETACHED_RUN_SECONDS=0", () => {
   let mock: MockModel;
   before(async () => {
     const env = { SVC_DETACHED_RUN_SECONDS: "0" };
-    ({ server, mock } = await startChat(atEnd, { models, env }));
+    const manifests = {
+      agent: {},
+      gated: { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
+    };
+    ({ server, mock } = await startChat(atEnd, { models, manifests, env }));
     mock.answer("plain", { text: "The answer." });
   });
 
@@ -134,6 +138,29 @@ describe("SVC_DETACHED_RUN_SECONDS=0", () => {
       next.json.messages.map(({ content }: { content: string }) => content),
       ["go", "Half", "again", "The answer."],
     );
+  });
+
+  test("STREAM-010 a suspended run outlasts its client, and the answer of a person resumes it", async () => {
+    mock.answer("held", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "It is 42." }));
+    const own = await server.stream("/chat/stream", turn("gated", "go", { thread_id: "waits", model: "held" }));
+    const { approval_id } = (await own.until("approval_required")).json.data;
+    await eventually("a suspended run", async () => {
+      const { text } = await server.get("/metrics");
+      return /^svc_live_runs 0$/m.test(text) || undefined;
+    });
+
+    own.close();
+    await eventually("its client is gone", async () => {
+      const { text } = await server.get("/metrics");
+      return /^svc_open_streams 0$/m.test(text) || undefined;
+    });
+    await server.post(`/approvals/${approval_id}/decide`, { decision: "approved" });
+
+    const last = await eventually("the end of the run", async () => {
+      const { phase, transcript } = (await server.get("/chat/sessions/waits")).json;
+      return phase === "idle" ? transcript.at(-1) : undefined;
+    });
+    assert.equal(last.content, "It is 42.");
   });
 
   test("STREAM-010 a mere listener may come and go", async () => {

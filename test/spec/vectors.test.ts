@@ -122,12 +122,14 @@ describe("documents with an embedder", () => {
     assert.deepEqual(await search("airship", keys.stranger), []);
   });
 
-  test("DOCS-008 /ready names the embedder and its host, and usage counts its calls", async () => {
+  test("DOCS-008 /ready and the start log name the embedder and its host, and usage counts its calls", async () => {
+    const started = server.logs.find(({ msg }) => msg === "svc is ready");
     const { json } = await server.get("/ready");
     const { items } = (await server.get("/usage?limit=200", { key: keys.ann })).json;
 
     assert.deepEqual([json.checks.vectors.status, json.checks.vectors.embedder], ["on", "meanings"]);
     assert.match(json.checks.vectors.host, /^127\.0\.0\.1:\d+$/);
+    assert.deepEqual([started?.embedder, started?.embedder_host], ["meanings", json.checks.vectors.host]);
     assert.ok(
       items.some(({ kind, model_id }: Record<string, string>) => kind === "embedding" && model_id === "meanings"),
     );

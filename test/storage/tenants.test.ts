@@ -635,6 +635,9 @@ test("a successful attack would be seen: the victim's own store shows the canary
     "delivery_next_due",
     // Its keys are a JSON array, which no sampled text is.
     "document_chunks_of_keys",
+    // No file of a document is dropped here.
+    "document_files_gone",
+    "document_files_of_documents",
     "document_hits",
     "document_hits_filtered",
     "document_vectors_embedded",

@@ -1,5 +1,6 @@
 import { SvcError } from "../../../bus/errors.ts";
 import type { UnreadyRuns } from "../../../bus/protocol/node.ts";
+import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { type OpenDurable, openDurables } from "../../../storage/tables/durable-sweeps.ts";
 import { runByKey } from "../../../storage/tables/runs.ts";
@@ -44,7 +45,9 @@ async function whyNot(store: TenantStore, { suffix, run_key }: OpenDurable, deps
   try {
     const row = await runByKey(store, run_key);
     if (row === undefined) return null;
-    routesOfRun(row, await agentOfRun(row, suffix, store, deps.manifests), deps.models);
+    const [route] = routesOfRun(row, await agentOfRun(row, suffix, store, deps.manifests), deps.models);
+    const secret = row.asked.call === undefined ? deps.models.missingSecret(route as ModelRoute) : null;
+    if (secret !== null) throw new SvcError("unresolved_secret", { subject: secret });
     return null;
   } catch (error) {
     const { code, message } = SvcError.from(error);

@@ -12,6 +12,7 @@ import { Metrics } from "../../../governance/metrics.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
 import { ArtifactStore } from "../../../storage/files/artifact-store.ts";
+import { DocumentFiles } from "../../../storage/files/document-files.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
@@ -153,6 +154,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
       bus: process.bus,
       files,
       artifacts: new ArtifactStore(null, env),
+      documentFiles: new DocumentFiles(null, env),
       host: bootId,
       redis: null,
       flush: async () => true,

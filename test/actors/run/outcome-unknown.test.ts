@@ -13,6 +13,7 @@ import { Metrics } from "../../../governance/metrics.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
 import { ArtifactStore } from "../../../storage/files/artifact-store.ts";
+import { DocumentFiles } from "../../../storage/files/document-files.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import { type ApprovalRow, approvalById, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
 import { type DurableRunRow, durableRowById } from "../../../storage/tables/durable-rows.ts";
@@ -111,6 +112,7 @@ async function world(atEnd: Cleanup, seed: number) {
       bus: process.bus,
       files,
       artifacts: new ArtifactStore(null, env),
+      documentFiles: new DocumentFiles(null, env),
       host: bootId,
       redis: null,
       flush: async () => true,

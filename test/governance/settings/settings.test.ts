@@ -158,10 +158,10 @@ describe("values", () => {
     ["SVC_DUTIES", "api,workers", /must list some of api, worker, scheduler/],
     ["SVC_ALLOWED_TENANTS", "a:b", /tenant id/],
     ["SVC_WORKSPACE_DEPLOYMENT_TENANTS", "../../x", /tenant id/],
-    ["SVC_DATABASE_URL", "postgres://svc:p@ss/w:rd@db/svc", /^has an @ after its host: percent-encode .*%40/],
-    ["SVC_DATABASE_URL", "postgres://svc:p/ss@db/svc", /^has an @ after its host/],
-    ["SVC_DATABASE_URL", "postgres://svc:p#ss@db/svc", /^has an @ after its host/],
-    ["SVC_DATABASE_URL", "postgres://svc:p?ss@db/svc", /^has an @ after its host/],
+    ["SVC_DATABASE_URL", "postgres://svc:p@planted/w:rd@db/svc", /^has an @ after its host: percent-encode .*%40/],
+    ["SVC_DATABASE_URL", "postgres://svc:p/planted@db/svc", /^has an @ after its host/],
+    ["SVC_DATABASE_URL", "postgres://svc:p#planted@db/svc", /^has an @ after its host/],
+    ["SVC_DATABASE_URL", "postgres://svc:p?planted@db/svc", /^has an @ after its host/],
     ["SVC_DATABASE_URL", "memory://", /^must begin with postgres:\/\/ or sqlite:\/\/\/$/],
     ["SVC_LITELLM_BASE_URL", "ftp://x", /http or https/],
     ["SVC_LITELLM_BASE_URL", "http://user:pw@localhost", /user name or password/],
@@ -170,7 +170,10 @@ describe("values", () => {
   ];
   for (const [name, text, reason] of refused) {
     test(`${name}=${text} is refused`, () => {
-      assert.match(issuesOf({ [name]: text })[name] ?? "", reason);
+      const said = issuesOf({ [name]: text })[name] ?? "";
+
+      assert.match(said, reason);
+      assert.doesNotMatch(said, /planted/);
     });
   }
 

@@ -25,7 +25,7 @@ async function artifactOf(server: TestServer): Promise<string> {
   return json.transcript.find(({ kind }: { kind: string }) => kind === "tool_result").metadata.artifact_id;
 }
 
-/** Stores conversations, a manifest, a file, an artifact and an object of the operator. */
+/** Stores conversations, a manifest, a file, a document of a file, an artifact and an object of the operator. */
 export async function fill(server: TestServer): Promise<string> {
   await ask(server, "kept", "Grüße \u2028 \u0001 \\ \" 'x' and 6 * 7?");
   const spec = { tools: ["calculator"], artifacts: { enabled: true, threshold_chars: 1 } };
@@ -37,6 +37,8 @@ export async function fill(server: TestServer): Promise<string> {
   const artifacts = join(server.dataDir, "objects/artifacts/acme/own");
   assert.ok(readFileSync(join(artifacts, `${await artifactOf(server)}.txt`)).length > 0);
   writeFileSync(join(artifacts, unnamed), "an object without a row");
+  const asText = { key: keys.alice, body: Buffer.from("A jasmine."), headers: { "content-type": "text/plain" } };
+  assert.equal((await server.request("POST", "/documents/files", asText)).status, 200);
   const upload = { data: png(5_000).toString("base64"), media_type: "image/png" };
   return (await server.post("/files", upload, { key: keys.alice })).json.file_id;
 }
@@ -48,6 +50,9 @@ export async function checkRestored(server: TestServer, fileId: string, history:
   assert.equal((await server.get("/manifests/own", { key: keys.alice })).status, 200);
   const file = await server.get(`/files/${fileId}`, { key: keys.alice });
   assert.ok(Buffer.from(file.json.data, "base64").equals(png(5_000)));
+  const [document] = (await server.get("/documents", { key: keys.alice })).json.items;
+  const original = await server.get(`/documents/${document.doc_id}/file`, { key: keys.alice });
+  assert.equal(original.text, "A jasmine.");
   const artifact = await server.get(`/artifacts/own/${await artifactOf(server)}`, { key: keys.alice });
   assert.equal(artifact.json.content, "42");
   assert.ok(!existsSync(join(server.dataDir, "objects/artifacts/acme/own", unnamed)));

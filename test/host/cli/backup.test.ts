@@ -63,9 +63,9 @@ describe("svc backup and svc restore", () => {
     assert.equal(saved.code, 0, saved.stderr);
     assert.match(
       saved.stdout,
-      /\d+ rows of \d+ tables and 3 objects, \d+\.\d MiB, as of .*Z, in \d+\.\d s\.\nIt does not contain settings and keys/,
+      /\d+ rows of \d+ tables and 4 objects, \d+\.\d MiB, as of .*Z, in \d+\.\d s\.\nIt does not contain settings and keys/,
     );
-    assert.deepEqual([whole.code, JSON.parse(whole.stdout).objects], [0, 3]);
+    assert.deepEqual([whole.code, JSON.parse(whole.stdout).objects], [0, 4]);
     assert.equal(restored.code, 0, restored.stderr);
     assert.match(restored.stdout, /^Restored and verified: /);
     assert.deepEqual([again.code, again.stderr], [2, `Refused: ${target}/svc.db already exists.\n`]);
@@ -159,8 +159,9 @@ describe("svc backup and svc restore", () => {
     const saved = await svc(["backup", place(), "--json"], server.dataDir, { SVC_OBJECT_STORE_PATH: place() });
 
     assert.equal(saved.code, 0, saved.stderr);
-    const [file, artifact, ...others] = JSON.parse(saved.stdout).missing;
+    const [file, artifact, document, ...others] = JSON.parse(saved.stdout).missing;
     assert.deepEqual([file, others], [`files/acme/${fileId}`, []]);
+    assert.match(document, /^document-files\/acme\/[0-9a-f]{32}$/);
     assert.match(artifact, /^artifacts\/acme\/own\/[0-9a-f-]{36}\.txt$/);
   });
 

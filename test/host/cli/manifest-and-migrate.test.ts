@@ -9,7 +9,10 @@ import { migrateCommand } from "../../../host/cli/migrate.ts";
 import { validateManifestCommand } from "../../../host/cli/validate-manifest.ts";
 import { plugin as commerce } from "../../../plugins/commerce/commerce.ts";
 import { currentRevision } from "../../../storage/migrate.ts";
+import { connectToSchema } from "../../../storage/postgres/connection.ts";
 import { lockDataDir } from "../../../storage/sqlite/data-dir-lock.ts";
+import { pgvectorDatabase } from "../../support/postgres.ts";
+import { cleanup } from "../../support/temp.ts";
 import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
 
 /** The revisions of all migrations with those of the shop, the lowest first. */
@@ -199,6 +202,26 @@ describe("svc migrate", () => {
     assert.deepEqual(first.answer.applied, revisions);
     assert.deepEqual([second.code, second.answer.applied], [0, []]);
     assert.equal(await currentRevision(storeConfigOf(loadSettings(environment))), revisions.at(-1));
+  });
+
+  test("makes the index of vectors on Postgres with pgvector", async (context) => {
+    const { url, config } = await pgvectorDatabase(cleanup(context));
+    const environment = {
+      SVC_DATA_DIR: temporaryDirectory(context),
+      ...{ SVC_DATABASE_URL: url, SVC_MEMORY_EMBEDDING_DIM: "24" },
+    };
+    const indexes = async (): Promise<string[]> => {
+      const client = await connectToSchema(config);
+      const { rows } = await client.query("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'vectors_near_%'");
+      await client.end();
+      return rows.map(({ indexname }) => indexname);
+    };
+
+    const without = await run(migrateCommand, [], { ...environment, SVC_MEMORY_EMBEDDER: "none" });
+    const before = await indexes();
+    const { code } = await run(migrateCommand, [], environment);
+
+    assert.deepEqual([without.code, before, code, await indexes()], [0, [], 0, ["vectors_near_24"]]);
   });
 
   test("OPS-021 is exit 2 for an earlier revision, unless --downgrade is given", async (context) => {

@@ -65,6 +65,7 @@ const acrossTenants = [
   "delivery_lanes",
   "delivery_move",
   "delivery_oldest",
+  "document_files_dropped",
   "document_vectors_count",
   "document_vectors_last",
   "document_vectors_queue_missing",

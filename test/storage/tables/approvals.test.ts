@@ -224,6 +224,17 @@ for (const dialect of dialects) {
       assert.equal((await waitsOfRun(tenant, "r-others"))[0]?.state, "open");
     });
 
+    test("the newest of two approvals admits a call, because it may have other arguments", async () => {
+      const tenant = freshTenant();
+      for (const id of ["b", "a", "c"]) {
+        await openApproval(tenant, request(id, 600_000));
+        await approve(tenant, id);
+        await tenant.write([tenant.op(decidedBefore, [id === "c" ? 1_000 : 2_000, id], 1)]);
+      }
+
+      assert.equal((await liveGrant(tenant, key, asker))?.id, "c");
+    });
+
     test("a grant for one call is used up by it, one for any number never", async () => {
       const tenant = freshTenant();
       for (const one_shot of [0, 1]) {

@@ -1,6 +1,7 @@
 // Vectors of texts on both engines: the queue, searches of one tenant, and the search of many vectors.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { connectToSchema } from "../../../storage/postgres/connection.ts";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import {
   deleteVectorsOps,
@@ -116,6 +117,38 @@ for (const dialect of dialects)
       assert.notEqual(await nextQueuedTenant(store.system, "gon"), "gone");
     });
   });
+
+test("the HNSW index finds the keys of a small tenant beside those of a large one", async (t) => {
+  const atEnd = cleanup(t);
+  const { store, config } = await vectorStore("postgres", dimensions, atEnd);
+  if (config.engine !== "postgres") return;
+  const [small, large] = [store.tenant("small"), store.tenant("large")];
+  await add(small, range(10_000, 32));
+  for (let from = 0; from < 2_000; from += 250) await add(large, range(from, 250));
+  const client = await connectToSchema(config.postgres);
+  atEnd.after(() => client.end());
+  // PGlite has one session. Without sorts, only the index gives the order of a search.
+  await client.query("ANALYZE vectors; SET enable_sort = off");
+  const scans = async (): Promise<number> => {
+    await client.query("SELECT pg_stat_force_next_flush()");
+    const { rows } = await client.query("SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1", [
+      `vectors_near_${dimensions}`,
+    ]);
+    return Number(rows[0].idx_scan);
+  };
+  const before = await scans();
+
+  const found: boolean[] = [];
+  for (let at = 0; at < dimensions; at++) {
+    const exact = await nearest(small, wanted(at), 2);
+    const near = await nearest(small, wanted(at), 2, [], 1);
+    assert.equal(near.length, 2);
+    found.push(...near.map(({ key }) => exact.some((one) => one.key === key)));
+  }
+
+  assert.ok((await scans()) >= before + dimensions, "each search above the threshold reads the index");
+  assert.ok(found.filter(Boolean).length >= 0.95 * found.length, `${found.filter(Boolean).length} of ${found.length}`);
+});
 
 test("vectors are off on a Postgres without pgvector", async (t) => {
   const { store, config } = await testStore("postgres", cleanup(t));
