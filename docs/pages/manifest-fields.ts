@@ -20,7 +20,6 @@ interface Field {
   readonly minLength?: number;
   readonly maxLength?: number;
   readonly patternHelp?: string;
-  readonly unbuilt?: { readonly but?: { readonly words: string } };
 }
 
 /** The text of docs/manifest-fields.md. */
@@ -35,8 +34,7 @@ required; every other field has the default in the table. svc refuses a field th
 \`svc validate-manifest FILE\` lists every problem of a file. Editors that know JSON Schema complete and check manifests with
 \`manifests/manifest.schema.json\`.
 
-A path ends in \`[]\` for each entry of a list and in \`.*\` for each value of a map. "later" marks fields for which this version accepts only
-the default: [unbuilt.md](unbuilt.md).
+A path ends in \`[]\` for each entry of a list and in \`.*\` for each value of a map.
 
 ## The manifest
 
@@ -51,17 +49,12 @@ ${sections.map(([path, field]) => `## ${path}\n\n${table(columns, rows(path, fie
 
 const columns = ["Field", "Type", "Default", "Meaning"];
 
-function rows(path: string, field: Field, inherited = false): string[][] {
-  const isLater = inherited || (field.unbuilt !== undefined && field.unbuilt.but === undefined);
-  const but = field.unbuilt?.but === undefined ? "" : `, but for \`${field.unbuilt.but.words}\``;
-  const later = isLater || but !== "" ? ` _(later${but})_` : "";
-  const own = [code(path), typeOf(field), defaultOf(field), `${sentence(field)}${later}`];
-  const inner = Object.entries(field.properties ?? {}).flatMap(([key, below]) =>
-    rows(`${path}.${key}`, below, isLater),
-  );
+function rows(path: string, field: Field): string[][] {
+  const own = [code(path), typeOf(field), defaultOf(field), sentence(field)];
+  const inner = Object.entries(field.properties ?? {}).flatMap(([key, below]) => rows(`${path}.${key}`, below));
   const { items, additionalProperties: values } = field;
-  const entries = items && hasFields(items) ? rows(`${path}[]`, items, isLater) : [];
-  const mapped = typeof values === "object" && hasFields(values) ? rows(`${path}.*`, values, isLater) : [];
+  const entries = items && hasFields(items) ? rows(`${path}[]`, items) : [];
+  const mapped = typeof values === "object" && hasFields(values) ? rows(`${path}.*`, values) : [];
   return [own, ...inner, ...entries, ...mapped];
 }
 

@@ -8,7 +8,6 @@ import { metricsPage } from "./metrics.ts";
 import { scopesPage } from "./scopes.ts";
 import { settingsPage } from "./settings.ts";
 import { toolsPage } from "./tools.ts";
-import { unbuiltPage } from "./unbuilt.ts";
 
 /** A file that is made from the source. `npm run generate` writes it, and a test proves that it is up to date. */
 interface GeneratedFile {
@@ -26,7 +25,6 @@ export const generatedFiles: readonly GeneratedFile[] = [
   { file: page("scopes"), text: scopesPage },
   { file: page("audit"), text: auditPage },
   { file: page("metrics"), text: metricsPage },
-  { file: page("unbuilt"), text: unbuiltPage },
   { file: schemaFile, text: editorSchema },
   { file: new URL("../../client/api.d.ts", import.meta.url), text: clientTypes },
 ];

@@ -4,7 +4,6 @@ import { SvcError } from "../../bus/errors.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import { serverSettings } from "../../governance/settings/server-settings.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
-import { unbuiltDefaults } from "../../manifests/compile/unbuilt.ts";
 import { type CommandArgs, type Outcome, UsageError } from "../../plugins/command.ts";
 import { loadDeployment } from "../deployment.ts";
 import { type Command, failed } from "./command.ts";
@@ -65,14 +64,11 @@ function accepted(agent: CompiledAgent, unseen: readonly string[]): Outcome {
     digest: agent.digest,
     empty_rules: agent.emptyRules,
     unseen_sub_agents: unseen,
-    unbuilt_defaults: unbuiltDefaults,
   };
   const lines = [
     `${agent.name} is valid: model ${json.model}, tools ${json.tools.join(", ") || "none"}.`,
     ...agent.emptyRules.map(({ rule, kind }) => `Selects nothing: ${kind} ${rule}.`),
     ...unseen.map((name) => `Not found in a file, so not checked (the server may have it stored): sub-agent ${name}.`),
-    "Defaults that this version accepts but does not implement:",
-    ...unbuiltDefaults.map(({ path, note }) => `  ${path}: ${note}`),
   ];
   return { code: 0, json, text: harmless(lines.join("\n")) };
 }

@@ -11,7 +11,6 @@ import { asDeclared } from "../sections/tool-effects.ts";
 import { bindTools } from "../sections/tools.ts";
 import { promptKeys, soulKey } from "../sources/object-keys.ts";
 import type { CompiledAgent } from "./compiled.ts";
-import { unbuiltProblems } from "./unbuilt.ts";
 
 /** Tenant, version and referenced texts of a manifest. */
 export interface CompileSource {
@@ -80,7 +79,6 @@ class Compiling {
   sections(): readonly (object | null)[] {
     const { spec } = this.#manifest;
     const refuted = this.#refuted;
-    this.problems.push(...unbuiltProblems(this.#manifest));
     const { value: tools, reads } = refuted.watch(() => this.#boundTools());
     const context: CompileContext = {
       tenantId: this.#source.tenantId,

@@ -31,26 +31,6 @@ export const timeoutMsMax = 3_600_000;
 
 export const modelIdHelp = "Logical id of a model route.";
 
-/** Options of a field without behavior. */
-export interface Unbuilt {
-  /**
-   * Description of a default that promises behavior anyway. It is accepted; validate-manifest and the documentation
-   * report it.
-   */
-  readonly promises?: string;
-  /** Other values that do work: their description and a pattern that matches them. */
-  readonly but?: { readonly words: string; readonly pattern: string };
-}
-
-/**
- * Marks a field or section that is parsed and checked, but has no behavior yet. A manifest that sets it to another
- * value than its default is refused, so that nothing is silently ignored. Remove the mark when the behavior is
- * implemented.
- */
-export function unbuilt<S extends TSchema>(schema: S, about: Unbuilt = {}): S {
-  return Object.assign(schema, { unbuilt: about });
-}
-
 /** A required text. */
 export function text(description: string, { examples, ...rules }: TextRules = {}) {
   return Type.String({ description, minLength: 1, ...rules, ...(examples && { examples: [...examples] }) });

@@ -33,7 +33,7 @@ export const knownKeywords = {
     ...["type", "maximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern", "enum", "maxItems"],
     ...["minItems", "items", "maxProperties", "required", "additionalProperties", "properties", "default"],
   ],
-  told: ["description", "examples", "patternHelp", "unbuilt"],
+  told: ["description", "examples", "patternHelp"],
 } as const;
 
 /**

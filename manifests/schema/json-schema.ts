@@ -28,11 +28,10 @@ interface Node {
   readonly additionalProperties?: Node | boolean;
   readonly default?: unknown;
   readonly patternHelp?: string;
-  readonly unbuilt?: unknown;
 }
 
 function forEditors(node: Node, path: string): Node {
-  const { unbuilt: _, patternHelp, required, properties, items, additionalProperties, description, ...rest } = node;
+  const { patternHelp, required, properties, items, additionalProperties, description, ...rest } = node;
   const help = [description, patternHelp && `It ${patternHelp}.`].filter(Boolean).join(" ");
   const written = required?.filter((key) => properties?.[key]?.default === undefined) ?? [];
   return {

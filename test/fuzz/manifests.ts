@@ -1,15 +1,11 @@
 import fc from "fast-check";
-import { unbuiltFields } from "../../manifests/compile/unbuilt.ts";
 import { manifestSchema } from "../../manifests/schema/manifest.ts";
 import { damaged, fitting, type Hints, type Schema } from "./values.ts";
 
-// Manifests made from their schema: with working fields, with unsupported fields, and with any damage.
+// Manifests made from their schema, whole and damaged.
 
 const { metadata, spec } = (manifestSchema as unknown as Schema).properties as Record<"metadata" | "spec", Schema>;
 const sections = spec.properties as Readonly<Record<string, Schema>>;
-const wholeUnbuilt = new Set(unbuiltFields.map(({ path }) => path));
-const built = Object.keys(sections).filter((name) => !wholeUnbuilt.has(`spec.${name}`));
-const partsUnbuilt = new Set(unbuiltFields.map(({ path }) => path).filter((path) => path.split(".").length > 2));
 
 const tool = fc.constantFrom("calculator", "todo_write", "read_file", "write_file", "glob", "nobodys_tool");
 /** Existing names for fields of manifests, by the field's name. */
@@ -32,33 +28,22 @@ const hints: Hints = {
 
 /** A manifest of this name; most of them are valid. */
 export function manifestOf(name: string): fc.Arbitrary<unknown> {
-  const working = specOf(built, true);
-  const anything = specOf(Object.keys(sections), false);
+  const any = specOf(Object.keys(sections));
   const whole = (of: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
     fc
       .tuple(fitting(metadata, hints), of, fc.constantFrom<object>({}, { apiVersion: "svc/v1" }, { kind: "Agent" }))
       .map(([about, what, rest]) => ({ ...rest, metadata: { ...(about as object), name }, spec: what }));
-  return fc.oneof(
-    { weight: 5, arbitrary: whole(working) },
-    { weight: 2, arbitrary: whole(anything) },
-    { weight: 3, arbitrary: damaged(whole(working)) },
-    { weight: 1, arbitrary: damaged(whole(anything)) },
-  );
+  return fc.oneof({ weight: 7, arbitrary: whole(any) }, { weight: 4, arbitrary: damaged(whole(any)) });
 }
 
-/** A few sections, each valid by its schema; without the unsupported fields, if it must work. */
-function specOf(names: readonly string[], working: boolean): fc.Arbitrary<unknown> {
+/** A few sections, each valid by its schema. */
+function specOf(names: readonly string[]): fc.Arbitrary<unknown> {
   return fc
     .uniqueArray(fc.constantFrom(...names), { maxLength: 4 })
-    .chain((chosen) =>
-      fc.tuple(...chosen.map((name) => sectionOf(name, working).map((value) => [name, value] as const))),
-    )
+    .chain((chosen) => fc.tuple(...chosen.map((name) => sectionOf(name).map((value) => [name, value] as const))))
     .map((entries) => Object.fromEntries(entries));
 }
 
-function sectionOf(name: string, working: boolean): fc.Arbitrary<unknown> {
-  const schema = sections[name] as Schema;
-  if (!working || schema.properties === undefined) return fitting(schema, hints, name);
-  const properties = Object.entries(schema.properties).filter(([field]) => !partsUnbuilt.has(`spec.${name}.${field}`));
-  return fitting({ ...schema, properties: Object.fromEntries(properties) }, hints, name);
+function sectionOf(name: string): fc.Arbitrary<unknown> {
+  return fitting(sections[name] as Schema, hints, name);
 }

@@ -122,7 +122,7 @@ export function types(node: SchemaNode): readonly string[] {
 }
 
 /** A value in which every field of the schema is written: nulls are filled and every list and map has one entry. */
-export function fullValue(node: SchemaNode): unknown {
+function fullValue(node: SchemaNode): unknown {
   if (node.enum) return node.enum[0];
   const [type] = types(node);
   if (type === "object") {
@@ -160,7 +160,7 @@ export function fullManifest(schema: TSchema): Manifest {
 export type Steps = readonly (string | number)[];
 
 /** The value below a path. */
-export function valueAt(root: unknown, path: Steps): unknown {
+function valueAt(root: unknown, path: Steps): unknown {
   return path.reduce((value, key) => (value as Record<string | number, unknown>)[key], root);
 }
 

@@ -379,4 +379,7 @@ test("MEM-017 MEM-018 MEM-019 MEM-020 limits and combinations of the section are
     assert.deepEqual(parsed.length > 0 ? parsed : compileProblems({ memory }), problems);
   }
   assert.equal(compileSpec({}).memory.capture, null);
+  assert.deepEqual(compileProblems({ procedural_memory: { enabled: true, embedding_model: "nowhere" } }), [
+    "unresolved spec.procedural_memory.embedding_model",
+  ]);
 });

@@ -43,6 +43,7 @@ async function startWith(atEnd: ReturnType<typeof cleanup>, embedder: string) {
       capped: { session: { strategy: "semantic:2" }, limits: { max_cost_usd: 1 } },
       narrow: { session: { strategy: "semantic:2" }, limits: { max_input_tokens: 400 } },
       whole: {},
+      skilled: { procedural_memory: { enabled: true, top_k: 1, embedding_model: "priced" } },
     },
     routes: {
       meanings: { provider: "openai", model: "meanings", kind: "embedding" },
@@ -110,6 +111,31 @@ describe("semantic:N with an embedding route", () => {
     );
     assert.ok(usage.input > 0);
     assert.ok(usage.totalTokens < usage.input + usage.output + 10, "the window is as full as the model's call says");
+  });
+
+  test("SPEC-064 embedding_model finds a procedure by the meaning that its route sees, else by words", async () => {
+    for (const [content, key] of [
+      ["Turn the zeppelin: pull the rope", keys.ann],
+      ["Make tea: boil water", keys.ann],
+      ["Turn the airship: another tenant's way", keys.stranger],
+    ] as const)
+      await server.post("/memory", { content, kind: "task", manifest_id: "skilled" }, { key });
+    mock.answer("priced", ({ body }) => meanings(body));
+    const from = mock.requests.length;
+
+    await say("skilled", "flying", "Which way does an airship go?");
+    const near = lastAsked().join("\n");
+    const askedBy = mock.requests.slice(from).flatMap(({ path, body }) => (path.endsWith("/embeddings") ? [body] : []));
+    mock.answer("priced", failure(500));
+    await say("skilled", "boiling", "Does water need a kettle and a vessel?");
+    const byWords = lastAsked().join("\n");
+
+    assert.match(near, /How similar tasks were done before[\s\S]*Turn the zeppelin/);
+    assert.doesNotMatch(near, /Make tea|another tenant/);
+    assert.ok(askedBy.some(({ model, input }) => model === "priced" && String(input).includes("Which way")));
+    assert.ok(!askedBy.some(({ model, input }) => model === "meanings" && String(input).includes("Which way")));
+    assert.match(byWords, /Make tea/);
+    assert.doesNotMatch(byWords, /Turn the zeppelin/);
   });
 
   test("SESS-025 vectors are computed again after a restart, and a turn finds the same messages", async () => {

@@ -1,7 +1,8 @@
+import { breathe } from "../../../bus/env.ts";
 import { endOfPage } from "../../../bus/protocol/embedder.ts";
 import { isBreach } from "../../../governance/budget.ts";
 import type { EmbeddingRoute } from "../../../manifests/registries.ts";
-import type { ContextMessage } from "../../log/message.ts";
+import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { callRoute } from "../../models/call.ts";
 import { callObserver } from "../../models/call-observer.ts";
 import { type EmbeddingCall, type EmbeddingReply, estimatedInputTokens, floatBytes } from "../../models/embedder.ts";
@@ -59,6 +60,18 @@ export async function likenesses(
     if (scores.length % comparedAtOnce === 0) await pause();
   }
   return scores;
+}
+
+/** Compares texts that are no messages by an embedding route; see `likenesses`. */
+export function compare(
+  runContext: RunContext,
+  query: string,
+  texts: readonly string[],
+  route: string,
+): Promise<number[] | null> {
+  const messages = texts.map((content) => contextMessage({ role: "user", content }));
+  const { env, models } = runContext.deps;
+  return likenesses(runContext, messages, query, () => breathe(env), models.embeddings.get(route) ?? null);
 }
 
 /** Computes missing vectors of texts, keyed by digest, in their order and within limits and time. */

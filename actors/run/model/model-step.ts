@@ -22,6 +22,7 @@ import {
   unheld,
 } from "./buffered-reply.ts";
 import { estimatedImageTokens, imagesFor, imagesOf, refuseImages } from "./call-images.ts";
+import { compare } from "./likeness.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
 import { OutputGate } from "./output-gate.ts";
 
@@ -125,6 +126,7 @@ function preparePrompt(
     threadId: eventLog.threadId,
     branch: branch.messages,
     shown,
+    compare: (query, texts, route) => compare(runContext, query, texts, route),
     taint: (sources) => runContext.run.taint.add(sources),
   }));
   const choice = spec.options === null ? null : toolUse(spec.options, !step.hasCalledModel);

@@ -25,6 +25,11 @@ export interface ContextStep {
   readonly branch: readonly ContextMessage[];
   /** The messages of the thread that the model will see. */
   readonly shown: readonly ContextMessage[];
+  /**
+   * Returns the similarity of each text to a query, by the vectors of an embedding route and within the limits of the run; 0 for a text
+   * without a vector. Null if the route cannot be used now.
+   */
+  compare(query: string, texts: readonly string[], route: string): Promise<number[] | null>;
   /** Records the sources of untrusted text in the contribution. */
   taint(sources: readonly string[]): void;
 }

@@ -38,7 +38,6 @@ describe("svc validate-manifest", () => {
 
     assert.equal(code, 0);
     assert.deepEqual([answer.ok, answer.name, answer.model, answer.tools], [true, "helper", "hosted", ["calculator"]]);
-    assert.ok((answer.unbuilt_defaults as unknown[]).length > 0);
     assert.match((await run(validate, [path])).stdout, /^helper is valid: model hosted, tools calculator\.$/m);
   });
 

@@ -30,7 +30,7 @@ const types: Readonly<Record<string, ProblemType>> = {
 
 function ajvFor(schema: TSchema) {
   const ajv = createAjv({ useDefaults: true, strict: true, allowUnionTypes: true, validateSchema: false });
-  ajv.addVocabulary(["patternHelp", "unbuilt"]);
+  ajv.addVocabulary(["patternHelp"]);
   const validate = ajv.compile(schema);
   return (value: unknown): string[] => (validate(value) ? [] : (validate.errors ?? []).map(lineOf));
 }
