@@ -2,6 +2,7 @@ import { mkdir, rename, writeFile } from "node:fs/promises";
 import { posix } from "node:path";
 import { type Git, GitError, type GitRemote } from "../../governance/repos/git.ts";
 import { asideOf, type CheckoutFolders, makeParent } from "./folders.ts";
+import { linkMode } from "./work-tree.ts";
 
 /** Max files of a repository, and links among them. */
 const filesMax = 100_000;
@@ -75,7 +76,7 @@ async function checkTree(git: Git, place: CheckoutFolders, ref: string, bytesMax
     const at = line.indexOf("\t");
     const [mode, , blob = "", size = "0"] = line.slice(0, at).split(/ +/);
     bytes += Number(size) || 0;
-    if (mode === "120000") links.push({ path: line.slice(at + 1), blob });
+    if (mode === linkMode) links.push({ path: line.slice(at + 1), blob });
   }
   if (bytes > bytesMax) throw new CloneRefusal("repository_too_large: its files are larger than SVC_REPO_CLONE_MAX_MB");
   if (links.length > linksMax) throw new CloneRefusal(`it has more than ${linksMax} symlinks`);

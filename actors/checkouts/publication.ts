@@ -2,6 +2,7 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Published, PublishFacts, PublishOrder, PublishSurvey, RepoAnswer } from "../../bus/protocol/workspace.ts";
 import { GitError } from "../../governance/repos/git.ts";
 import { type Publication, publishOp } from "../../storage/tables/repo-checkouts.ts";
+import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import type { CheckoutKey, Checkouts, OpenCheckout } from "./checkouts.ts";
 import { changesBetween, diffHead, diffStat, treeOf } from "./work-tree.ts";
 
@@ -193,7 +194,7 @@ async function pullRequest(
   }
 }
 
-/** Runs work on the checkout of a thread, alone. Refusals of svc and failures of git become words for the model. */
+/** Runs work on the checkout of a thread, alone. Refusals and failures of git become words for the model. */
 export async function answered<T>(
   checkouts: Checkouts,
   key: CheckoutKey,
@@ -210,6 +211,7 @@ export async function answered<T>(
       return refused("not_found", "this conversation has no repository");
     if (error instanceof SvcError && error.code === "github_unavailable")
       return refused("provider_error", "the code host does not answer; try again");
+    if (error instanceof ToolRefusal) return refused("provider_error", error.message);
     if (!(error instanceof GitError)) throw error;
     checkouts.deps.log.warn({ err: error, thread_id: `${key.tenantId}:${key.thread}` }, "git failed");
     return refused("provider_error", "git could not do this with the files");

@@ -79,7 +79,7 @@ async function listed({ git, deps }: Checkouts, { folders }: OpenCheckout, prefi
           ? "deleted"
           : change !== undefined
             ? "modified"
-            : added.get(path) === "A"
+            : added.get(path)?.letter === "A"
               ? "added"
               : "clean";
     const kind = stats === null ? "missing" : stats.isSymbolicLink() ? "symlink" : "file";

@@ -6,7 +6,9 @@ import type { CheckoutFolders } from "./folders.ts";
 // the configuration that is found there, which a command of the agent may have written. So entries of other repositories in the index are
 // marked as not in the work tree before git reads the work tree, and new ones are taken out of the index.
 
-const gitlinkMode = "160000";
+export const gitlinkMode = "160000";
+export const linkMode = "120000";
+export const executableMode = "100755";
 const excludedMax = 20;
 
 /** An entry of the index. */
@@ -86,16 +88,28 @@ async function indexEntries(git: Git, place: CheckoutFolders, options: GitOption
   }));
 }
 
-/** Returns the paths in which two trees differ, with the letter of the change. */
+/** The change of one path between two trees. */
+export interface TreeChange {
+  /** A, D, M or T. */
+  readonly letter: string;
+  /** Mode and blob in the second tree. */
+  readonly mode: string;
+  readonly blob: string;
+}
+
+/** Returns the paths in which two trees differ. */
 export async function changesBetween(
   git: Git,
   place: CheckoutFolders,
   from: string,
   to: string,
-): Promise<ReadonlyMap<string, string>> {
-  const parts = await git.list(place, ["diff-tree", "-r", "-z", "--name-status", "--no-renames", from, to]);
-  const changes = new Map<string, string>();
-  for (let at = 0; at + 1 < parts.length; at += 2) changes.set(parts[at + 1] as string, parts[at] as string);
+): Promise<ReadonlyMap<string, TreeChange>> {
+  const parts = await git.list(place, ["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to]);
+  const changes = new Map<string, TreeChange>();
+  for (let at = 0; at + 1 < parts.length; at += 2) {
+    const [, mode = "", , blob = "", letter = ""] = (parts[at] as string).split(" ");
+    changes.set(parts[at + 1] as string, { letter, mode, blob });
+  }
   return changes;
 }
 

@@ -10,11 +10,11 @@ import {
   setCheckoutStateOp,
   worktreesMax,
 } from "../../storage/tables/repo-checkouts.ts";
-import { inParent } from "../tools/workspace/workspace.ts";
 import type { CheckoutKey, Checkouts, OpenCheckout } from "./checkouts.ts";
 import { asideEnd, type CheckoutFolders, foldersOf, makeParent } from "./folders.ts";
 import { answered, refused } from "./publication.ts";
-import { changesBetween, diffStat, treeOf } from "./work-tree.ts";
+import { diffStat, treeOf } from "./work-tree.ts";
+import { writeChanges } from "./write-changes.ts";
 
 // A task in a worktree works on files of its own, which begin as those of the run that starts it (decision 257). Its changes become one
 // commit on svc/task/<id>, which that run merges or discards. A worktree of git would have a `.git` file, so this is another folder with an
@@ -120,7 +120,9 @@ export async function mergeWorktree(
       { accepts: [1] },
     );
     const [after = "", ...conflicts] = merged;
-    await writeChanges(checkouts, key, open, before, after);
+    const inTheWay = await writeChanges(checkouts, key, open, before, after);
+    if (inTheWay !== null)
+      return refused("invalid_arguments", `${inTheWay} is in the way of the merge; move or delete it and merge again`);
     const stat = await diffStat(git, folders, before, after);
     await dropWorktree(checkouts, key, open, row, task_id);
     return { ok: true, value: { stat, conflicts: conflicts.filter((path) => path !== "") } };
@@ -177,38 +179,6 @@ function commitTree({ git }: Checkouts, folders: CheckoutFolders, tree: string, 
     input: "work of an agent",
     author: { ...author, at },
   });
-}
-
-/** Writes the differences between two trees into the files of the thread, and follows no link. */
-async function writeChanges(
-  checkouts: Checkouts,
-  { tenantId, thread }: CheckoutKey,
-  { folders }: OpenCheckout,
-  from: string,
-  to: string,
-): Promise<void> {
-  const { git, deps } = checkouts;
-  const { env, settings } = deps;
-  const workspace = {
-    root: settings.workspaceRoot,
-    deploymentTenants: [],
-    checkout: async () => ({ isReady: true }),
-  };
-  const place = { tenantId, threadSuffix: thread, workspaceScope: "thread", workspace } as const;
-  for (const [path, change] of await changesBetween(git, folders, from, to)) {
-    const names = path.split("/");
-    if (change === "D") {
-      await inParent(place, names, false, async (directory, name) => {
-        const stats = await directory.look(name);
-        if (stats !== null && !stats.isDirectory()) await directory.remove(name, stats, true);
-      }).catch(() => {});
-      continue;
-    }
-    const content = await git.run({ ...folders, workTree: null }, ["cat-file", "blob", `${to}:${path}`]);
-    await inParent(place, names, true, async (directory, name) =>
-      directory.replace(name, content, await directory.look(name), env.id()),
-    );
-  }
 }
 
 /** Deletes what a task has left: its files, its branch and its row. The row is marked first, so that a later call completes the deletion. */

@@ -1,5 +1,5 @@
 import { type BigIntStats, constants } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, opendir, rename, rmdir, stat, unlink } from "node:fs/promises";
+import { type FileHandle, lstat, mkdir, open, opendir, rename, rmdir, stat, symlink, unlink } from "node:fs/promises";
 import { platform } from "node:os";
 import { changed, type EntryKind, isSame, isUnchanged, kindOf, type Pin, pinByDescriptor, pinByPath } from "./pin.ts";
 import { explainFileError, ToolRefusal } from "./refusal.ts";
@@ -156,15 +156,35 @@ export class Directory {
   /**
    * Replaces the content of a file atomically and durably: concurrent readers see the old or the new bytes. `replaced` are the
    * stats on which the content is based, null for a new file; refuses if the file has changed since. `draftId` is unique to this
-   * write.
+   * write. `isExecutable` sets or removes the right to run the file; without it the file keeps its rights.
    */
-  replace(name: string, bytes: Uint8Array, replaced: BigIntStats | null, draftId: string): Promise<void> {
+  replace(
+    name: string,
+    bytes: Uint8Array,
+    replaced: BigIntStats | null,
+    draftId: string,
+    isExecutable?: boolean,
+  ): Promise<void> {
+    return this.#replaceBy(name, replaced, draftId, (draft) => this.#writeDraft(draft, bytes, replaced, isExecutable));
+  }
+
+  /** Replaces a file or link by a link to `target`, as `replace` does. */
+  replaceByLink(name: string, target: string, replaced: BigIntStats | null, draftId: string): Promise<void> {
+    return this.#replaceBy(name, replaced, draftId, (draft) => symlink(target, draft));
+  }
+
+  #replaceBy(
+    name: string,
+    replaced: BigIntStats | null,
+    draftId: string,
+    make: (draft: string) => Promise<void>,
+  ): Promise<void> {
     return this.#explain(name, async () => {
       const draft = this.#at(draftPrefix + draftId);
       await this.#pin.check();
       const place = await this.#openPlace();
       try {
-        await this.#writeDraft(draft, bytes, replaced);
+        await make(draft);
         try {
           if (!isUnchanged(await this.look(name), replaced)) throw changed(this.labelOf(name));
           await this.#pin.check();
@@ -241,7 +261,8 @@ export class Directory {
         const { name } = found;
         if (!canBeNamed(name)) continue;
         const stats = isDraft(name) ? await this.look(name) : null;
-        if (stats?.isFile() && Number(stats.mtimeMs) < before) await unlink(this.#at(name)).catch(() => {});
+        if ((stats?.isFile() || stats?.isSymbolicLink()) && Number(stats.mtimeMs) < before)
+          await unlink(this.#at(name)).catch(() => {});
         else await each(name, found.isDirectory());
       }
     } catch (error) {
@@ -254,11 +275,19 @@ export class Directory {
     await this.#pin.close();
   }
 
-  async #writeDraft(draft: string, bytes: Uint8Array, replaced: BigIntStats | null): Promise<void> {
+  async #writeDraft(
+    draft: string,
+    bytes: Uint8Array,
+    replaced: BigIntStats | null,
+    isExecutable: boolean | undefined,
+  ): Promise<void> {
     const handle = await open(draft, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | noFollow, 0o666);
     try {
       await handle.writeFile(bytes);
-      if (replaced !== null) await handle.chmod(Number(replaced.mode & 0o777n));
+      // The mode of a link says nothing.
+      const old = replaced?.isFile() ? replaced : await handle.stat({ bigint: true });
+      const mode = Number(old.mode & 0o777n);
+      await handle.chmod(isExecutable === undefined ? mode : withExecution(mode, isExecutable));
       await handle.sync();
     } catch (error) {
       await unlink(draft).catch(() => {});
@@ -332,6 +361,11 @@ export function refuseUnlessOwnFile(stats: BigIntStats, label: string): void {
 
 function symlinkRefusal(): ToolRefusal {
   return new ToolRefusal("permission_denied", "symlinks are not followed in workspace paths", "elsewhere");
+}
+
+/** Returns a mode in which everyone who may read the file may run it, or nobody may. */
+function withExecution(mode: number, isExecutable: boolean): number {
+  return isExecutable ? mode | ((mode & 0o444) >> 2) : mode & ~0o111;
 }
 
 function errorCode(error: unknown): unknown {

@@ -1,7 +1,19 @@
 // Checkouts after a killed process, and under requests at the same time.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { Checkouts } from "../../../actors/checkouts/checkouts.ts";
@@ -237,5 +249,77 @@ describe("a checkout", () => {
     assert.equal(merged.ok, false);
     assert.deepEqual(discarded, { ok: true, value: { stat: "", conflicts: [] } });
     assert.equal(await checkoutOf(own, `task-${task_id}`), undefined);
+  });
+
+  test("a merge keeps modes and links, and replaces folders and files by each other", async () => {
+    const { key, folders, git } = await made();
+    const parent = (path: string) => join(folders.workTree, path);
+    mkdirSync(parent("folder/deep"), { recursive: true });
+    for (const path of ["folder/deep/x", "file", "tool.sh", "plain.sh", "linked"]) writeFileSync(parent(path), "1\n");
+    chmodSync(parent("plain.sh"), 0o755);
+    symlinkSync("a.txt", parent("was-link"));
+    git("add", "--all");
+    git("commit", "--quiet", "--message", "y");
+    const task_id = env.id().slice(0, 16);
+    const checkouts = new Checkouts(deps);
+    await openWorktree(checkouts, key, { task_id });
+    const child = (path: string) => join(folders.workTree, "..", `task-${task_id}`, path);
+    for (const path of ["folder", "file", "linked", "was-link"]) rmSync(child(path), { recursive: true });
+    writeFileSync(child("folder"), "now a file\n");
+    mkdirSync(child("file/below"), { recursive: true });
+    writeFileSync(child("file/below/y"), "2\n");
+    chmodSync(child("tool.sh"), 0o755);
+    chmodSync(child("plain.sh"), 0o644);
+    writeFileSync(child("new.sh"), "#!/bin/sh\n");
+    chmodSync(child("new.sh"), 0o755);
+    symlinkSync("a.txt", child("linked"));
+    symlinkSync("file/below", child("new-link"));
+    writeFileSync(child("was-link"), "no link\n");
+
+    const merged = await mergeWorktree(checkouts, key, { task_id, discard: false });
+
+    assert.deepEqual(merged.ok && merged.value.conflicts, []);
+    const isRunnable = (path: string) => (statSync(parent(path)).mode & 0o100) !== 0;
+    assert.deepEqual(["tool.sh", "new.sh", "plain.sh", "was-link"].map(isRunnable), [true, true, false, false]);
+    assert.deepEqual(
+      ["linked", "new-link"].map((path) => readlinkSync(parent(path))),
+      ["a.txt", "file/below"],
+    );
+    assert.deepEqual(
+      ["folder", "file/below/y", "was-link"].map((path) => readFileSync(parent(path), "utf8")),
+      ["now a file\n", "2\n", "no link\n"],
+    );
+    assert.equal(lstatSync(parent("was-link")).isSymbolicLink(), false);
+    assert.match(git("status", "--porcelain"), /^ M plain\.sh$/m);
+  });
+
+  test("a merge overwrites no file that git ignores, and completes when it is gone", async () => {
+    const { key, folders } = await made();
+    const at = (path: string) => join(folders.workTree, path);
+    writeFileSync(at(".gitignore"), "*.env\nbuild\n");
+    const task_id = env.id().slice(0, 16);
+    const checkouts = new Checkouts(deps);
+    await openWorktree(checkouts, key, { task_id });
+    const child = join(folders.workTree, "..", `task-${task_id}`);
+    writeFileSync(join(child, ".gitignore"), "");
+    for (const path of ["local.env", "build"]) writeFileSync(join(child, path), "of the task\n");
+    writeFileSync(at("local.env"), "of the person\n");
+    mkdirSync(at("build"));
+    const merge = () => mergeWorktree(checkouts, key, { task_id, discard: false });
+
+    const refusals = [await merge()];
+    rmSync(at("build"), { recursive: true });
+    refusals.push(await merge());
+    const [ignored, person] = [".gitignore", "local.env"].map((path) => readFileSync(at(path), "utf8"));
+    rmSync(at("local.env"));
+    const merged = await merge();
+
+    assert.deepEqual(
+      refusals.map((refusal) => !refusal.ok && refusal.text.split(" ")[0]),
+      ["build", "local.env"],
+    );
+    assert.deepEqual([ignored, person], ["*.env\nbuild\n", "of the person\n"]);
+    assert.equal(merged.ok, true);
+    assert.equal(readFileSync(at("local.env"), "utf8"), "of the task\n");
   });
 });
