@@ -4,9 +4,11 @@ import { GitError } from "../../governance/repos/git.ts";
 import { type Publication, publishOp } from "../../storage/tables/repo-checkouts.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import type { CheckoutKey, Checkouts, OpenCheckout } from "./checkouts.ts";
+import { tidyObjects } from "./objects.ts";
 import { changesBetween, diffHead, diffStat, treeOf } from "./work-tree.ts";
 
-/** Time for the push. */
+/** The ref of the commit that was last published. */
+const publishedRef = "refs/svc/published";
 const megabyte = 1024 * 1024;
 /** Paths of files that give a workflow of the code host the rights of the repository. */
 const workflowPath = /^\.github\/workflows(\/|$)/i;
@@ -116,6 +118,8 @@ async function commitOf(
   const message = `${order.title}\n\n${order.body}`.trim();
   const author = { name: nameOf(order.principal.sub), email: "svc@localhost", at: deps.env.now() };
   const commit = await git.text(folders, ["commit-tree", tree, "-p", base_commit], { input: message, author });
+  // A later call needs the commit, even if this one ends before the branch names it.
+  await git.run(folders, ["update-ref", publishedRef, commit]);
   const value = { key: order.key, branch: order.branch, commit };
   const own = deps.store.tenant(tenantId);
   await own.write([publishOp(own, row, value)]);
@@ -205,7 +209,13 @@ export async function answered<T>(
     if (row.state !== "ready" && row.state !== "working")
       return refused("not_found", `the repository of this conversation is not ready: it is ${row.state}`);
     // The row may have changed while earlier work was done.
-    return await checkouts.alone(folders, async () => work(await checkouts.of(key)));
+    return await checkouts.alone(folders, async () => {
+      const answer = await work(await checkouts.of(key));
+      await tidyObjects(checkouts.git, folders).catch((err: unknown) =>
+        checkouts.deps.log.warn({ err, thread_id: `${key.tenantId}:${key.thread}` }, "a checkout could not be tidied"),
+      );
+      return answer;
+    });
   } catch (error) {
     if (error instanceof SvcError && error.code === "no_repository")
       return refused("not_found", "this conversation has no repository");

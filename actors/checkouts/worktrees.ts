@@ -164,6 +164,7 @@ async function close(
     const own = deps.store.tenant(key.tenantId);
     await own.write([setCheckoutStateOp(own, row, "held", null, deps.env.now())]);
     await checkouts.eraseWorkTree(key.tenantId, row.thread);
+    await rm(folders.index, { force: true });
   }
   return { branch: taskBranch(taskId), stat: await diffStat(git, open.folders, start, refOf(taskId)) };
 }
