@@ -24,6 +24,8 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { taintOf } from "../../log/message.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
+import type { WorkspaceConfig } from "../../tools/tool.ts";
+import { threadCheckout } from "../../tools/workspace/thread-checkout.ts";
 import { Billing } from "../billing/billing.ts";
 import type { EventLog } from "../event-log/event-log.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
@@ -60,6 +62,8 @@ export class RunContext {
   readonly eventLog: EventLog;
   /** The store of the run's tenant. */
   readonly store: TenantStore;
+  /** Finds the repository of the thread. */
+  readonly checkout: WorkspaceConfig["checkout"];
   /** How a durable run stores its progress; null for every other run. */
   readonly durableRun: DurableRun | null;
   /** State of the run. All its agents share it, and `billing` and `cancellation`. */
@@ -114,6 +118,7 @@ export class RunContext {
     this.stream = new RunStream({ output, eventLog, pace: deps.pace }, over?.stream ?? null, of?.answers === false);
     this.deps = deps;
     this.store = deps.store.tenant(spec.principal.tenant_id);
+    this.checkout = over?.checkout ?? threadCheckout(this.store, spec.thread_suffix, deps.env);
     this.answerSchema = (of?.answers ? of.over.answerSchema : null) ?? spec.agent.outputSchema;
     this.attended = isAttended(spec);
     const { store, cancellation } = this;

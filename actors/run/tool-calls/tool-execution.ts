@@ -12,7 +12,6 @@ import {
   toolError,
   type WaitOutcome,
 } from "../../tools/tool.ts";
-import { threadCheckout } from "../../tools/workspace/thread-checkout.ts";
 import { backgroundResult } from "../child-runs/background-tasks.ts";
 import { Tasks } from "../child-runs/tasks.ts";
 import { readArtifactPage, storesResults } from "../context/run-artifacts.ts";
@@ -185,7 +184,7 @@ export function toolContext(
     workspace: {
       root: deps.settings.workspaceRoot,
       deploymentTenants: deps.settings.workspaceDeploymentTenants,
-      checkout: threadCheckout(runContext.store, spec.thread_suffix, deps.env),
+      checkout: runContext.checkout,
     },
     signal,
     delegate({ agent, prompt, background: isBeside = false }) {

@@ -6,16 +6,26 @@ import type { ThreadCheckout, WorkspaceConfig } from "../tool.ts";
 /** Uses of a checkout are recorded at most this often. */
 const useMs = 3_600_000;
 
-/** Returns the function that finds the checkout of a thread. It reads the row once: the place of one call does not change. */
+/**
+ * Returns the function that finds the checkout of a thread. It reads the row until the checkout is ready or there is none: a checkout is
+ * neither opened nor removed while a run of its thread works.
+ */
 export function threadCheckout(
   store: TenantStore,
   threadSuffix: string | null,
   env: Pick<Env, "now">,
 ): WorkspaceConfig["checkout"] {
   let found: Promise<ThreadCheckout | null> | null = null;
-  return () => {
-    found ??= threadSuffix === null ? Promise.resolve(null) : lookUp(store, threadSuffix, env);
-    return found;
+  return async () => {
+    if (threadSuffix === null) return null;
+    found ??= lookUp(store, threadSuffix, env);
+    const reading = found;
+    const isFinal = await reading.then(
+      (checkout) => checkout === null || checkout.isReady,
+      () => false,
+    );
+    if (!isFinal && found === reading) found = null;
+    return reading;
   };
 }
 
