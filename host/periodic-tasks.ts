@@ -13,7 +13,8 @@ import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
 import { lookAtWorkflows } from "../actors/workflow/due-workflows.ts";
 import { eraseLeftFolders } from "../actors/workspace/left-folders.ts";
 import { sumThreadBytes } from "../actors/workspace/thread-bytes.ts";
-import { durableAddress, skillJobsAddress, workspaceAddress } from "../bus/address.ts";
+import { tidyUnused } from "../actors/workspace/unused-checkouts.ts";
+import { durableAddress, skillJobsAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
@@ -37,7 +38,6 @@ import {
   deleteOldDeliveries,
   deleteOldRuns,
 } from "../storage/tables/expired.ts";
-import { failStuckClones, oldCheckouts } from "../storage/tables/repo-checkouts.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { moveTimesAhead } from "../storage/tables/stored-times.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
@@ -52,8 +52,6 @@ import type { PeriodicTask } from "./task-runner.ts";
 
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
-/** Time for the short commands of a clone. */
-const cloneRestMs = 600_000;
 /** Max delay to notice a deadline, or an answer whose wake-up message was lost. */
 const waitsMs = 1_000;
 /** Max delay of a job's start, and of recording its outcome without a wake-up message. */
@@ -70,8 +68,6 @@ const dayMs = 24 * hourMs;
 /** Max delay to continue after a failure of the embedder, and between two pages of `svc embeddings rebuild`. */
 const vectorsIdleMs = 15_000;
 const vectorsBusyMs = 200;
-/** Max old checkouts of one hour. */
-const checkoutsMax = 100;
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
 /** The index pauses for this many times the duration of its last batch, so that it yields to turns on a busy server. */
@@ -252,15 +248,9 @@ const ofScheduler: TaskTable = {
     return unownedMs;
   },
   async old_checkouts({ settings, store, env, bus }) {
-    const { repoCheckoutTtlDays, repoCheckoutRoot, repoCloneTimeoutSeconds, workspaceRoot } = settings;
+    const { repoCheckoutRoot, workspaceRoot } = settings;
     if (workspaceRoot === null) return hourMs;
-    // The clone timeout applies to the fetch and to the checkout.
-    const stuck = env.now() - 2 * repoCloneTimeoutSeconds * 1_000 - cloneRestMs;
-    for (const { tenant_id, thread } of await failStuckClones(store.system, stuck))
-      bus.tell(workspaceAddress(tenant_id, thread), "repo_tidy", {});
-    const before = env.now() - repoCheckoutTtlDays * dayMs;
-    for (const { tenant_id, thread } of await oldCheckouts(store.system, before, checkoutsMax))
-      bus.tell(workspaceAddress(tenant_id, thread), "repo_tidy", {});
+    await tidyUnused({ settings, store, env, bus });
     await eraseStrayGitDirs(store, repoCheckoutRoot, env);
     return hourMs;
   },

@@ -117,11 +117,14 @@ const failOld = systemSql(
   `UPDATE repo_checkouts SET state = 'failed', error = 'the server stopped during the clone'
    WHERE state = 'cloning' AND used_at < ? RETURNING tenant_id, thread`,
 );
-const selectOld = systemSql(
-  "repo_checkouts_old",
-  `SELECT tenant_id, thread FROM repo_checkouts WHERE state IN ('ready', 'failed') AND used_at < ? AND root = thread
-   ORDER BY used_at LIMIT ?`,
-);
+const pageOf = (states: string) =>
+  `SELECT tenant_id, root, thread, used_at FROM repo_checkouts
+   WHERE state IN (${states}) AND used_at < ? AND (used_at, tenant_id, thread) > (?, ?, ?)
+   ORDER BY used_at, tenant_id, thread LIMIT ?`;
+const selectUnused = {
+  checkouts: systemSql("repo_checkouts_old", pageOf("'ready', 'failed'")),
+  worktrees: systemSql("repo_worktrees_idle", pageOf("'opening', 'working'")),
+} as const;
 const selectIds = systemSql(
   "repo_checkout_ids",
   "SELECT checkout_id FROM repo_checkouts WHERE checkout_id > ? ORDER BY checkout_id LIMIT ?",
@@ -217,9 +220,21 @@ export async function failStuckClones(store: Scope, before: number): Promise<rea
   return rows.map(placeOf);
 }
 
-/** Returns checkouts that were not used since `before`. */
-export async function oldCheckouts(store: Scope, before: number, limit: number): Promise<readonly CheckoutPlace[]> {
-  return (await store.readLong(selectOld, before, limit)).map(placeOf);
+/** Yields the threads of checkouts, or of worktrees of tasks that have not ended, that were not used since `before`. In pages. */
+export async function* unusedCheckouts(
+  store: Scope,
+  what: keyof typeof selectUnused,
+  before: number,
+  pageRows: number,
+): AsyncGenerator<readonly CheckoutPlace[]> {
+  for (let after: readonly unknown[] = [-1, "", ""]; ; ) {
+    const page = await store.readLong(selectUnused[what], before, ...(after as [number, string, string]), pageRows);
+    if (page.length > 0)
+      yield page.map(({ tenant_id, root }) => ({ tenant_id: String(tenant_id), thread: String(root) }));
+    const last = page.at(-1);
+    if (last === undefined || page.length < pageRows) return;
+    after = [last.used_at, last.tenant_id, last.thread];
+  }
 }
 
 function placeOf({ tenant_id, thread }: Row): CheckoutPlace {

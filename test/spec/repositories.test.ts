@@ -298,9 +298,11 @@ describe("the repository of a thread", () => {
     const turned = server.post("/chat", turn("agent", "go", { thread_id: "clone-1" }), as());
     await eventually("the model call", async () => (mock.requests.length > sent ? true : undefined));
     const busy = await server.request("DELETE", pathOf("clone-1"), as());
+    const another = await open("clone-1", "acme/site");
     more.open();
     await turned;
     assert.equal(code(busy), "409 checkout_busy");
+    assert.equal(code(another), "409 checkout_busy");
   });
 
   test("GH-001 what cannot be cloned is refused or fails by name, and leaves nothing", async () => {

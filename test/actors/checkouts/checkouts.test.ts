@@ -20,6 +20,9 @@ import { Checkouts } from "../../../actors/checkouts/checkouts.ts";
 import { foldersOf } from "../../../actors/checkouts/folders.ts";
 import { stateOf, treeOf } from "../../../actors/checkouts/work-tree.ts";
 import { closeWorktree, mergeWorktree, openWorktree } from "../../../actors/checkouts/worktrees.ts";
+import { threadCheckout } from "../../../actors/tools/workspace/thread-checkout.ts";
+import { tidyRepo } from "../../../actors/workspace/repo.ts";
+import { tidyUnused } from "../../../actors/workspace/unused-checkouts.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { Processes } from "../../../governance/processes/processes.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
@@ -321,5 +324,128 @@ describe("a checkout", () => {
     assert.deepEqual([ignored, person], ["*.env\nbuild\n", "of the person\n"]);
     assert.equal(merged.ok, true);
     assert.equal(readFileSync(at("local.env"), "utf8"), "of the task\n");
+  });
+
+  test("unneeded objects are deleted and others packed when there are many, except while a task works", async () => {
+    const { key, folders, git } = await made();
+    const checkouts = new Checkouts(deps);
+    const close = () => closeWorktree(checkouts, key, { task_id: "0".repeat(16) });
+    const loose = () => Number(git("count-objects").split(" ")[0]);
+    const published = git("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "published");
+    git("update-ref", "refs/svc/published", published);
+    for (let at = 0; at <= 2_000; at++) writeFileSync(join(folders.workTree, `n${at}`), String(at));
+    git("add", "--all");
+    for (let at = 0; at <= 2_000; at++) rmSync(join(folders.workTree, `n${at}`));
+    git("add", "--all");
+    const garbage = "9463411b62f21b7ed88bbe711c958b3b66153330";
+    assert.equal(git("cat-file", "-p", garbage), "2000");
+
+    writeFileSync(join(folders.gitDir, "index.task-0123456789abcdef"), "");
+    await close();
+    const besideTask = [loose() > 2_000, git("cat-file", "-t", garbage)];
+    rmSync(join(folders.gitDir, "index.task-0123456789abcdef"));
+    await close();
+
+    assert.deepEqual(besideTask, [true, "blob"]);
+    assert.equal(loose(), 0);
+    assert.throws(() => git("cat-file", "-e", garbage));
+    assert.equal(git("cat-file", "-t", published), "commit");
+    assert.equal(git("status", "--porcelain"), "");
+  });
+
+  test("the periodic task reaches every unused checkout, a few at once, however many are kept", async () => {
+    const rows = Array.from({ length: 230 }, (_, at): CheckoutRow => {
+      const isTask = at >= 210;
+      const thread = isTask ? `task-${String(at).padStart(16, "0")}` : `unused-${at}`;
+      return {
+        ...{ thread, checkout_id: env.id(), root: isTask ? "unused-0" : thread, state: isTask ? "working" : "ready" },
+        ...{ owner: "h:clone", repo: "acme/site", base: "main", private: 0, opened_by: "ann", created_at: 1 },
+        ...{ used_at: 1, error: null, branch: null, published: null },
+      };
+    });
+    const lately = { ...(rows[0] as CheckoutRow), thread: "lately", root: "lately", used_at: env.now() };
+    for (const row of [...rows, { ...lately, checkout_id: env.id() }]) await own.write([openWorktreeOp(own, row)]);
+    const asked: string[] = [];
+    let working = 0;
+    let most = 0;
+    const ask = async ({ key }: { key: string }) => {
+      most = Math.max(most, ++working);
+      await new Promise(setImmediate);
+      working--;
+      asked.push(key);
+      throw new Error("the checkout is busy");
+    };
+
+    await tidyUnused({
+      settings: { repoCheckoutTtlDays: 14, repoCloneTimeoutSeconds: 600 },
+      ...{ store: deps.store, env, bus: { ask } as never },
+    });
+
+    const told = asked.filter((key) => key.startsWith("acme:unused-") || key === "acme:lately");
+    assert.equal(new Set(told).size, 210);
+    assert.deepEqual([told.length, most], [211, 4]);
+    await own.write([...rows, lately].map((row) => deleteCheckoutOp(own, row)));
+  });
+
+  test("the work of a task whose runs have ended is committed after a while, and can be merged", async () => {
+    const { key, folders, row } = await made();
+    const task_id = env.id().slice(0, 16);
+    const checkouts = new Checkouts(deps);
+    await openWorktree(checkouts, key, { task_id });
+    writeFileSync(join(folders.workTree, "..", `task-${task_id}`, "found.txt"), "work\n");
+    const position = new Map<string, object>();
+    const none = { run_id: null, durable_run: null };
+    const bus = { ask: async ({ key: of }: { key: string }) => position.get(of) ?? none };
+    const settingsOf = { ...settings, repoCheckoutTtlDays: 14 };
+    const state = async () => (await checkoutOf(own, `task-${task_id}`))?.state;
+    const tidy = async (of: [string, object] | null): Promise<string | undefined> => {
+      position.clear();
+      if (of !== null) position.set(...of);
+      await tidyRepo({
+        key: `acme:${key.thread}`,
+        ...{ deps: { checkouts, settings: settingsOf, store: deps.store, bus }, env },
+      } as never);
+      return state();
+    };
+
+    await own.write([useCheckoutOp(own, row.thread, env.now() - 20 * 86_400_000, 1)]);
+    const fresh = await tidy(null);
+    const unused = { ...row, thread: `task-${task_id}`, state: "working" } as const;
+    const { checkout_id } = (await checkoutOf(own, unused.thread)) as CheckoutRow;
+    await own.write([setCheckoutStateOp(own, { ...unused, checkout_id }, "working", null, 1)]);
+    const ofParent = await tidy([`acme:${key.thread}`, { run_id: null, durable_run: "r" }]);
+    const ofTask = await tidy([`acme:task-${task_id}`, { run_id: "r", durable_run: null }]);
+    const ended = await tidy(null);
+    const merged = await mergeWorktree(checkouts, key, { task_id, discard: false });
+    const root = (await checkoutOf(own, key.thread))?.state;
+
+    assert.deepEqual([fresh, ofParent, ofTask, ended], ["working", "working", "working", "held"]);
+    assert.equal(merged.ok, true);
+    assert.equal(readFileSync(join(folders.workTree, "found.txt"), "utf8"), "work\n");
+    assert.equal(root, "ready");
+  });
+
+  test("a run reads its checkout once, when it is ready or missing", async () => {
+    const { row } = await made();
+    let reads = 0;
+    const store = {
+      read: (...asked: Parameters<TenantStore["read"]>) => {
+        reads++;
+        return own.read(...asked);
+      },
+      write: own.write.bind(own),
+      op: own.op.bind(own),
+    } as unknown as TenantStore;
+    const look = async (thread: string | null, times: number) => {
+      const checkout = threadCheckout(store, thread, env);
+      for (let at = 0; at < times; at++) await checkout();
+      return checkout();
+    };
+
+    assert.deepEqual([await look("no such thread", 3), reads], [null, 1]);
+    assert.deepEqual([await look(null, 3), reads], [null, 1]);
+    assert.deepEqual([await look(row.thread, 3), reads], [{ isReady: true }, 2]);
+    await own.write([setCheckoutStateOp(own, row, "cloning", null, env.now())]);
+    assert.deepEqual([await look(row.thread, 3), reads], [{ isReady: false }, 6]);
   });
 });

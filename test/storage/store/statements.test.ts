@@ -108,6 +108,7 @@ const acrossTenants = [
   "repo_checkouts_lose",
   "repo_checkouts_old",
   "repo_checkouts_stuck",
+  "repo_worktrees_idle",
   "run_outcomes",
   "run_outcomes_last",
   "run_rates_delete_unseen",
