@@ -2,6 +2,7 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, json, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
+import { lockTenantOp } from "./tenant-lock.ts";
 
 // The browsers that get push notifications (decisions 233 and 256). Times are those of the store's clock.
 
@@ -86,7 +87,8 @@ export async function subscribePush(
   timeoutMs: number,
 ): Promise<number | null> {
   const params = [id, endpoint, p256dh, auth, JSON.stringify(principal), id];
-  const [[row] = []] = await store.write([store.op(subscribe, params)], timeoutMs);
+  const ops = [lockTenantOp(store, pushTable.name), store.op(subscribe, params)];
+  const [, [row] = []] = await store.write(ops, timeoutMs);
   return row === undefined ? null : (row.created_at as number);
 }
 

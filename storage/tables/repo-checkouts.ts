@@ -3,6 +3,7 @@ import { type Row, systemSql, tenantSql } from "../store/statements.ts";
 import { requestMs, type Scope, type TenantStore, type WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
 import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
+import { lockTenantOp } from "./tenant-lock.ts";
 
 // The repositories that threads work in. A row is the checkout of one thread. A task in a worktree has a row of its own, whose `root` is the
 // thread of the repository; its state is `opening` while its files are made or deleted, `working` while the task runs, and `held` while its
@@ -134,7 +135,8 @@ const selectIds = systemSql(
 export async function beginClone(store: TenantStore, row: CheckoutRow): Promise<void> {
   const values = checkouts.encode(row);
   try {
-    await store.write([store.op(insertClone, [...values, ofTenantMax, clonesMax], 1)], requestMs);
+    const insert = store.op(insertClone, [...values, ofTenantMax, clonesMax], 1);
+    await store.write([lockTenantOp(store, checkouts.name), insert], requestMs);
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== "conflict") throw error;
     throw new SvcError((await checkoutOf(store, row.thread)) === undefined ? "checkout_busy" : "thread_has_repository");

@@ -1,6 +1,7 @@
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, json, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
+import { lockTenantOp } from "./tenant-lock.ts";
 
 // The API keys that are made while the server runs (decisions 232 and 252). A revoked key keeps its row for some time, so that every process
 // learns of it by its time of change. A key also ends with each key above it.
@@ -103,7 +104,10 @@ export const runtimeKeyById = selectOne(keyTable, ["id"]);
 
 /** Stores a new key. Refuses with conflict if the tenant has too many. Its time of change is that of the store's clock, which all processes share. */
 export function insertRuntimeKeyOps(store: TenantStore, row: RuntimeKeyRow): WriteOp[] {
-  return [store.op(insertKey, keyTable.encode(row), 1), store.op(touch, [row.id])];
+  return [
+    lockTenantOp(store, keyTable.name),
+    ...[store.op(insertKey, keyTable.encode(row), 1), store.op(touch, [row.id])],
+  ];
 }
 
 /** Revokes a key. Its batch returns a row unless it was revoked before. */
