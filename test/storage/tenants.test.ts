@@ -703,6 +703,7 @@ test("a successful attack would be seen: the victim's own store shows the canary
     "stored_bytes_of_kind",
     "task_waiting",
     "tasks_aside",
+    "tenant_lock",
     "threads_idle",
     "threads_tasks",
     "threads_unsaid",
