@@ -363,7 +363,7 @@ function symlinkRefusal(): ToolRefusal {
   return new ToolRefusal("permission_denied", "symlinks are not followed in workspace paths", "elsewhere");
 }
 
-/** Returns a mode in which everyone who may read the file may run it, or nobody may. */
+/** Returns a mode with the right to execute for each class of users that may read, or without it. */
 function withExecution(mode: number, isExecutable: boolean): number {
   return isExecutable ? mode | ((mode & 0o444) >> 2) : mode & ~0o111;
 }
