@@ -30,7 +30,7 @@ export const repoSettings = {
   }),
   repoCheckoutRoot: optionalPath(
     "REPO_CHECKOUT_ROOT",
-    "The folder of the git data of repositories; unset, SVC_DATA_DIR/checkouts. Hosts of a deployment must share it, and it lies outside of SVC_WORKSPACE_ROOT.",
+    "The folder of the git data of repositories; unset, SVC_DATA_DIR/checkouts. Hosts of a deployment must set and share it; it lies outside of SVC_WORKSPACE_ROOT.",
   ),
   repoCloneMaxMb: int(
     "REPO_CLONE_MAX_MB",

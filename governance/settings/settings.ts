@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { PluginEntryPoint } from "../../bus/protocol/run.ts";
 import { accessSettings } from "./access-settings.ts";
 import { browserSettings } from "./browser-settings.ts";
-import { clusterSettings } from "./cluster-settings.ts";
+import { clusterConfigOf, clusterSettings } from "./cluster-settings.ts";
 import { dataSettings } from "./data-settings.ts";
 import { durableSettings } from "./durable-settings.ts";
 import { egressSettings } from "./egress-settings.ts";
@@ -223,7 +223,9 @@ export function readSettings(
     entryPoints: [],
     allowedHosts: values.allowedHosts.length > 0 ? values.allowedHosts : defaultHosts(values.host),
     objectStorePath: values.objectStorePath || join(values.dataDir, "objects"),
-    repoCheckoutRoot: values.repoCheckoutRoot ?? join(values.dataDir, "checkouts"),
+    // Another host would not find what lies in the data directory of this one.
+    repoCheckoutRoot:
+      values.repoCheckoutRoot ?? (clusterConfigOf(values) === null ? join(values.dataDir, "checkouts") : null),
     trustedClientIpHeader: values.trustedClientIpHeader.toLowerCase(),
     providerApiKeys: providers.keys,
     secrets,

@@ -12,14 +12,15 @@ import type { HostRow } from "../../storage/tables/hosts.ts";
 export interface SharedPlaces {
   readonly objects: string;
   readonly workspaces: string;
+  readonly checkouts: string;
 }
 
-/** The file with the id of the workspaces; no tenant has this name. */
+/** The file with the id of a folder; no tenant and no checkout has this name. */
 const idFile = "+id";
 
 /** Reads the ids. The first process that uses a folder or a bucket gives it its id. */
 export async function readSharedPlaces(
-  { workspaceRoot }: Pick<Settings, "workspaceRoot">,
+  { workspaceRoot, repoCheckoutRoot }: Pick<Settings, "workspaceRoot" | "repoCheckoutRoot">,
   objects: ObjectStore,
   env: Env,
   log: Pick<Logger, "warn">,
@@ -31,12 +32,16 @@ export async function readSharedPlaces(
     });
   return {
     objects: await known("the object store", objects.identify(env.id())),
-    workspaces: workspaceRoot === null ? "" : await known("the workspaces", workspacesId(workspaceRoot, env.id())),
+    workspaces:
+      workspaceRoot === null ? "" : await known("the workspaces", folderId(join(workspaceRoot, scopesName), env.id())),
+    checkouts:
+      repoCheckoutRoot === null
+        ? ""
+        : await known("the git data of repositories", folderId(repoCheckoutRoot, env.id())),
   };
 }
 
-async function workspacesId(root: string, fresh: string): Promise<string> {
-  const folder = join(root, scopesName);
+async function folderId(folder: string, fresh: string): Promise<string> {
   makeDirectories(folder);
   return identifyFolder(folder, idFile, fresh, folder);
 }
@@ -45,10 +50,12 @@ async function workspacesId(root: string, fresh: string): Promise<string> {
 export function refusalOfPlaces(own: SharedPlaces, others: readonly HostRow[]): string | null {
   const differs = (name: keyof SharedPlaces): boolean =>
     own[name] !== "" &&
-    others.some(({ card: { places } }) => places && places[name] !== "" && places[name] !== own[name]);
+    others.some(({ card: { places } }) => (places?.[name] ?? "") !== "" && places?.[name] !== own[name]);
   if (differs("objects"))
     return "the object store is not the one that the other hosts use: give every host the same bucket, or the same shared folder in SVC_OBJECT_STORE_PATH";
   if (differs("workspaces"))
     return "SVC_WORKSPACE_ROOT is not the folder that the other hosts have: share it, or unset it on every host";
+  if (differs("checkouts"))
+    return "SVC_REPO_CHECKOUT_ROOT is not the folder that the other hosts have: share it, or unset it on every host";
   return null;
 }

@@ -32,7 +32,7 @@ export interface HostCard {
   /** Digests of what the hosts of a deployment should have in common. */
   readonly digests: { readonly settings: string; readonly manifests: string; readonly plugins: string };
   /** Ids of the folders or buckets that hosts share; empty for one that is not known or not used. */
-  readonly places?: { readonly objects: string; readonly workspaces: string };
+  readonly places?: { readonly objects: string; readonly workspaces: string; readonly checkouts: string };
   /** Epoch milliseconds, by its own clock. */
   readonly started_at: number;
 }

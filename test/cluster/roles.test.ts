@@ -37,7 +37,9 @@ describe("a process for each duty", { skip }, () => {
       env: { ...keyEnv, SVC_ALLOW_INSECURE: "true", SVC_WEBHOOK_ENDPOINTS: JSON.stringify({ ops }) },
     });
     mock = made;
-    cluster = await testCluster(atEnd, { env: { ...env, SVC_WORKSPACE_ROOT: tempDir(atEnd) } });
+    cluster = await testCluster(atEnd, {
+      env: { ...env, SVC_WORKSPACE_ROOT: tempDir(atEnd), SVC_REPO_CHECKOUT_ROOT: tempDir(atEnd) },
+    });
     const port = String(await freePort());
     metricsUrl = `http://127.0.0.1:${port}`;
     [api, worker, scheduler] = await Promise.all([
@@ -82,6 +84,7 @@ describe("a process for each duty", { skip }, () => {
   for (const [setting, words] of [
     ["SVC_OBJECT_STORE_PATH", /the object store is not the one that the other hosts use/],
     ["SVC_WORKSPACE_ROOT", /SVC_WORKSPACE_ROOT is not the folder that the other hosts have/],
+    ["SVC_REPO_CHECKOUT_ROOT", /SVC_REPO_CHECKOUT_ROOT is not the folder that the other hosts have/],
   ] as const)
     test(`a host with another folder in ${setting} does not join`, async () => {
       await assert.rejects(cluster.host({ [setting]: tempDir(atEnd) }, "worker"), words);

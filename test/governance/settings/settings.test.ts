@@ -491,3 +491,16 @@ test("loopback is every spelling of a loopback address, and nothing else", () =>
     assert.ok(!isLoopback(host), host);
   }
 });
+
+test("hosts of a deployment have no folder of their own for the git data of repositories", () => {
+  const cluster = {
+    SVC_DATABASE_URL: "postgres://db/svc",
+    SVC_REDIS_URL: "redis://redis",
+    SVC_CLUSTER_KEY: "k".repeat(32),
+    SVC_DATA_DIR: "/data",
+  };
+
+  assert.equal(loadSettings({ SVC_DATA_DIR: "/data" }).repoCheckoutRoot, "/data/checkouts");
+  assert.equal(loadSettings(cluster).repoCheckoutRoot, null);
+  assert.equal(loadSettings({ ...cluster, SVC_REPO_CHECKOUT_ROOT: "/shared" }).repoCheckoutRoot, "/shared");
+});
