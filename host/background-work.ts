@@ -38,6 +38,8 @@ export class BackgroundWork {
   /** Names of the tasks that one host of a cluster starts. */
   readonly #shared = new Set<string>();
   #unwatch = (): void => {};
+  /** The announcement of the end. The store closes after it. */
+  #announced: Promise<void> = Promise.resolve();
 
   constructor(boot: Boot, threads: ServerThreads) {
     const { settings, env, log, options } = boot;
@@ -177,7 +179,7 @@ export class BackgroundWork {
 
   /** Starts no more work. */
   stop(): void {
-    void this.#lease.announceEnd();
+    this.#announced = this.#lease.announceEnd();
     this.#unwatch();
     this.#tasks?.stop();
     this.#abandoned.stop();
@@ -185,6 +187,7 @@ export class BackgroundWork {
 
   /** Gives up the lease. If the store does not answer, the lease expires by itself. */
   async leave(isWritten: boolean): Promise<void> {
+    await this.#announced;
     if (isWritten) {
       const { settings, env } = this.#boot;
       await sealAtEnd(this.#threads.main.context.store, settings, env);
