@@ -44,6 +44,7 @@ async function startTwoHosts(env: Env, dataDir: string, atEnd: Cleanup): Promise
   const shared = {
     ...deployment.env,
     SVC_OBJECT_STORE_PATH: join(dataDir, "objects"),
+    SVC_REPO_CHECKOUT_ROOT: join(dataDir, "checkouts"),
     SVC_DB_POOL_SIZE: "2",
     SVC_DB_MAX_OVERFLOW: "2",
     ...env,
@@ -91,7 +92,7 @@ class TwoHosts extends HttpClient implements TestServer {
     const [first] = answers as [Answer];
     if (first.status !== 200) return first;
     const text = sumOf(answers.map((answer) => answer.text));
-    return { ...first, text, bytes: Buffer.from(text) };
+    return { status: 200, headers: first.headers, text, bytes: Buffer.from(text), json: null };
   }
 
   async start(): Promise<void> {
