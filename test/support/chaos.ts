@@ -18,6 +18,7 @@ interface ChaosAnswer {
   readonly kills: number;
   readonly effects: number;
   readonly webhooks: number;
+  readonly faults: Readonly<Record<string, number>>;
   readonly invariants: readonly {
     readonly name: string;
     readonly checked: number;

@@ -1,17 +1,17 @@
 import type { CommandIo } from "../command.ts";
 import { ChaosClient } from "./client.ts";
 import { checkInvariants, type Invariant } from "./invariants.ts";
-import { KilledServer, type Program } from "./killed-server.ts";
 import { ChaosLoad } from "./load.ts";
 import { Outside } from "./outside.ts";
 import { Restarts } from "./restarts.ts";
 import { Seeded } from "./seeded.ts";
+import type { Target } from "./target.ts";
 
-/** Upper bounds of the random lifetime of a server: requests received from its runs, then a delay. */
+/** Upper bounds of the random time between two faults: requests received from runs, then a delay. */
 const life = { requestsBelow: 24, msBelow: 80 };
-/** The server is killed earlier if no request arrives for this long. */
+/** The next fault comes earlier if no request arrives for this long. */
 const idleMsMax = 5_000;
-/** Max wait after the last kill; a run that is still open then counts as stuck. A refused webhook is retried after a minute. */
+/** Max wait after the last fault; a run that is still open then counts as stuck. A refused webhook is retried after a minute. */
 const restMsMax = 240_000;
 const beatMs = 100;
 const hookSecret = "whsec_c3ZjIGNoYW9zIHNlY3JldCBvbiBsb29wYmFjaw==";
@@ -28,23 +28,24 @@ export interface ChaosOutcome {
   readonly invariants: readonly Invariant[];
   readonly restarts: Restarts["result"];
   readonly counts: Readonly<Record<"runs" | "kills" | "model_calls" | "effects" | "decisions" | "webhooks", number>>;
+  /** Number of faults of each kind. */
+  readonly faults: Readonly<Record<string, number>>;
 }
 
-/** Runs the load, kills the server and checks the invariants. */
+/** Runs the load, disturbs the servers and checks the invariants. */
 export class ChaosRuns {
   readonly #size: ChaosSize;
-  readonly #program: Program;
-  readonly #variables: Readonly<Record<string, string>>;
+  readonly #targetOf: (settings: Readonly<Record<string, string>>) => Target;
   readonly #io: CommandIo;
   readonly #crashes: string[] = [];
   /** Number of requests received from runs. */
   #requests = 0;
   #onRequest: () => void = () => {};
 
-  constructor(size: ChaosSize, program: Program, variables: Readonly<Record<string, string>>, io: CommandIo) {
+  /** `targetOf` makes the servers, which have these settings among others. */
+  constructor(size: ChaosSize, targetOf: (settings: Readonly<Record<string, string>>) => Target, io: CommandIo) {
     this.#size = size;
-    this.#program = program;
-    this.#variables = variables;
+    this.#targetOf = targetOf;
     this.#io = io;
   }
 
@@ -53,13 +54,9 @@ export class ChaosRuns {
     const { seed, runs, kills } = this.#size;
     const outside = new Outside(env, new Seeded(seed));
     const keys = Object.fromEntries(["chaos-a", "chaos-b"].map((tenant) => [tenant, `svc_${env.id()}`]));
-    const server = new KilledServer(
-      this.#program,
-      { ...this.#variables, ...settings(await outside.listen(), keys) },
-      env,
-    );
-    server.onCrash = (words) => void this.#crashes.push(words);
-    const client = new ChaosClient(() => server.url);
+    const target = this.#targetOf(settings(await outside.listen(), keys));
+    target.onCrash = (words) => void this.#crashes.push(words);
+    const client = new ChaosClient(() => target.url);
     const load = new ChaosLoad(client, new Seeded(seed + 1), env, keys);
     const restarts = new Restarts();
     outside.onActivity = (run) => {
@@ -68,18 +65,24 @@ export class ChaosRuns {
       this.#onRequest();
     };
     try {
-      await server.start();
+      await target.start();
       const living = load.live();
-      const done = await this.#killAll(server, load, outside, restarts);
+      const done = await this.#strikeAll(target, load, outside, restarts);
+      await target.settle();
       load.admitted = runs;
       await this.#rest(load, outside);
       load.stop();
       await living;
       const invariants = await checkInvariants(load, outside);
-      const alone = { name: "the server ends only when it is killed", checked: kills + 1, broken: this.#crashes };
+      const alone = {
+        name: "a server ends only when it is killed or declared dead",
+        checked: kills + 1,
+        broken: this.#crashes,
+      };
       return {
         invariants: [...invariants, alone],
         restarts: restarts.result,
+        faults: target.faults,
         counts: {
           runs: load.runs.length,
           kills: done,
@@ -91,14 +94,14 @@ export class ChaosRuns {
       };
     } finally {
       load.stop();
-      await server.kill();
+      await target.end();
       await client.close();
       outside.close();
     }
   }
 
-  /** Kills the server at moments determined by the seed. Each kill admits another part of the runs. */
-  async #killAll(server: KilledServer, load: ChaosLoad, outside: Outside, restarts: Restarts): Promise<number> {
+  /** Disturbs the servers at moments determined by the seed. Each fault admits another part of the runs. */
+  async #strikeAll(target: Target, load: ChaosLoad, outside: Outside, restarts: Restarts): Promise<number> {
     const { env, stop } = this.#io;
     const { seed, runs, kills } = this.#size;
     const moments = new Seeded(seed + 2);
@@ -107,11 +110,10 @@ export class ChaosRuns {
       load.admitted = Math.ceil((runs * (kill + 1)) / (kills + 1));
       await this.#requestsMore(1 + moments.int(life.requestsBelow));
       await this.#pause(moments.int(life.msBelow));
-      const { busy } = outside;
-      await server.kill();
-      restarts.killed(busy, env.monotonic());
-      await server.start();
-      restarts.ready(env.monotonic());
+      await target.strike(
+        () => restarts.killed(outside.busy, env.monotonic()),
+        () => restarts.ready(env.monotonic()),
+      );
     }
     return kills;
   }
