@@ -6,7 +6,7 @@ import { RedisInbox, UnfitRedis } from "../../../governance/egress/redis-inbox.t
 import { readRedisUrl } from "../../../governance/settings/redis-place.ts";
 import { eventually } from "../../support/eventually.ts";
 import { has } from "../../support/needs.ts";
-import { startRedis, type TestRedis } from "../../support/redis.ts";
+import { startRedis, startRedisCluster, startSentinel, type TestRedis } from "../../support/redis.ts";
 import { type Cleanup, cleanup } from "../../support/temp.ts";
 
 const key = "0123456789abcdef".repeat(4);
@@ -100,6 +100,52 @@ describe("the inbox of a host", () => {
       return a.seen.took.length > 0;
     });
 
+    assert.deepEqual(a.seen.unfit, []);
+  });
+
+  test("reaches hosts whose inboxes are on different nodes of a Redis Cluster", async (t) => {
+    const atEnd = cleanup(t);
+    const nodes = await startRedisCluster(atEnd);
+    if (!has(t, nodes !== null, "needs redis-server") || nodes === null) return;
+    const url = `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`;
+    // The slots of these ids are on different nodes.
+    const [a, b] = [inboxOf({ url }, "a", atEnd), inboxOf({ url }, "b", atEnd)];
+    await Promise.all([a.inbox.start(), b.inbox.start()]);
+
+    b.inbox.post("a", "b/0", "a/0", Buffer.from("to a"));
+    a.inbox.post("b", "a/0", "b/0", Buffer.from("to b"));
+    await eventually("both entries", async () => a.seen.took.length === 1 && b.seen.took.length === 1);
+
+    const keys = await Promise.all(nodes.map(async ({ client }) => (await client.keys("svctest:inbox:*")).length));
+    assert.deepEqual([a.seen.took, b.seen.took, keys], [["b/0: to a"], ["a/0: to b"], [1, 1]]);
+  });
+
+  test("follows the sentinels to the next master after a failover", async (t) => {
+    const atEnd = cleanup(t);
+    const master = await startRedis(atEnd);
+    if (!has(t, master !== null, "needs redis-server") || master === null) return;
+    const replica = (await startRedis(atEnd, undefined, [
+      ...["--replicaof", "127.0.0.1", String(master.port)],
+    ])) as TestRedis;
+    await eventually("the replica", async () => /master_link_status:up/.test(await replica.client.info("replication")));
+    const sentinel = (await startSentinel(atEnd, master)) as TestRedis;
+    await eventually("the sentinel", async () =>
+      /slaves=1/.test(String(await sentinel.client.call("INFO", "sentinel"))),
+    );
+    const url = `redis+sentinel://127.0.0.1:1,127.0.0.1:${sentinel.port}/main/0`;
+    const [a, b] = [inboxOf({ url }, "a", atEnd), inboxOf({ url }, "b", atEnd)];
+    await Promise.all([a.inbox.start(), b.inbox.start()]);
+    b.inbox.post("a", "b/0", "a/0", Buffer.from("before"));
+    await eventually("an entry", async () => a.seen.took.length === 1);
+
+    await master.kill();
+    await eventually("an entry over the next master", async () => {
+      b.inbox.post("a", "b/0", "a/0", Buffer.from("after"));
+      return a.seen.took.includes("b/0: after");
+    });
+
+    assert.match(await replica.client.info("replication"), /role:master/);
+    assert.ok(a.seen.cut.includes(true), "the loss was noticed");
     assert.deepEqual(a.seen.unfit, []);
   });
 });
