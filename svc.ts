@@ -64,7 +64,8 @@ async function serveAs(name: "serve" | Duty, args: CommandArgs, { environment, s
       args: [...(duty === undefined ? ["serve"] : [duty]), "--shares-port", ...json],
       environment: process.env,
     };
-    await superviseWorkers({ settings, program, env, stop, terminal });
+    const onReplace = (callback: () => void): void => void process.on("SIGUSR2", callback);
+    await superviseWorkers({ settings, program, env, stop, terminal, onReplace });
     return done;
   }
   // Threads get a copy of the environment, and only `svc mint-jwt` needs the signing key.

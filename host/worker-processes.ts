@@ -11,7 +11,8 @@ import { probePort } from "./port.ts";
 import type { FromWorker, MetricsAnswer, ToWorker } from "./sibling-metrics.ts";
 
 // SVC_WORKERS: a parent process starts several servers, which share the port. Each is a host of the deployment. The parent serves
-// nothing: it starts a server again that has ended, drains all at its own end, and collects their metrics for each other.
+// nothing: it starts a server again that has ended, drains all at its own end, and collects their metrics for each other. On request
+// it replaces the servers one after the other, so that some answer at any time.
 
 /** How a process of svc is started. */
 export interface WorkerProgram {
@@ -29,6 +30,8 @@ export interface WorkersOptions {
   readonly terminal: boolean;
   /** Asks the parent to drain all servers and to end. */
   readonly stop: AbortSignal;
+  /** Calls back each time that the servers are to be replaced. */
+  readonly onReplace: (callback: () => void) => void;
 }
 
 /** The pause before a server is started again; it doubles with each end that came soon after a start. */
@@ -61,6 +64,14 @@ export async function superviseWorkers(options: WorkersOptions): Promise<void> {
     );
   };
   for (const worker of workers) worker.start((id) => ask(worker, id));
+  let isReplacing = false;
+  options.onReplace(() => {
+    if (isReplacing || stop.aborted) return;
+    isReplacing = true;
+    void replaceAll(workers, log).finally(() => {
+      isReplacing = false;
+    });
+  });
   const stopped = new Promise<void>((resolve) => {
     if (stop.aborted) resolve();
     else stop.addEventListener("abort", () => resolve(), { once: true });
@@ -71,6 +82,17 @@ export async function superviseWorkers(options: WorkersOptions): Promise<void> {
     log.info("draining all worker processes");
     await Promise.all(workers.map((worker) => worker.end()));
   }
+}
+
+/** Replaces one server after the other. The first successor that is not ready ends this, so that the others keep running. */
+async function replaceAll(workers: readonly Worker[], log: Logger): Promise<void> {
+  log.info("replacing all worker processes, one after the other");
+  for (const worker of workers) {
+    if (await worker.replace()) continue;
+    log.error("a new worker process was not ready: the others are not replaced");
+    return;
+  }
+  log.info("all worker processes were replaced");
 }
 
 interface WorkerOptions extends WorkersOptions {
@@ -87,6 +109,10 @@ class Worker {
   readonly #pending = new Map<number, (snapshots: readonly MetricSnapshot[]) => void>();
   #child: ChildProcess | null = null;
   #isEnding = false;
+  /** True from the request to replace the server until it has ended. */
+  #isReplaced = false;
+  /** Reports whether the successor is ready. */
+  #onSuccessor: ((isReady: boolean) => void) | null = null;
   #wasReady = false;
   #ends = 0;
   #asked = 0;
@@ -113,7 +139,7 @@ class Worker {
     const startedAt = env.monotonic();
     child.on("message", (message) => {
       const from = message as FromWorker;
-      if (from.kind === "ready") this.#wasReady = true;
+      if (from.kind === "ready") this.#isReady();
       else if (from.kind === "ask_siblings") onAsked(from.id);
       else this.#pending.get(from.id)?.(from.snapshots);
     });
@@ -145,9 +171,19 @@ class Worker {
     return promise;
   }
 
+  /** Drains the server and starts another one. Resolves with false if that one ends before it is ready. */
+  replace(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#onSuccessor = resolve;
+    this.#isReplaced = this.#child !== null;
+    this.#child?.kill("SIGTERM");
+    return promise;
+  }
+
   /** Drains the server; resolves when it has ended. */
   end(): Promise<void> {
     this.#isEnding = true;
+    this.#succeeded(false);
     const child = this.#child;
     if (child === null) return Promise.resolve();
     return new Promise((resolve) => {
@@ -156,9 +192,26 @@ class Worker {
     });
   }
 
+  #isReady(): void {
+    this.#wasReady = true;
+    // The server that is to be replaced may become ready late.
+    if (!this.#isReplaced) this.#succeeded(true);
+  }
+
+  #succeeded(isReady: boolean): void {
+    this.#onSuccessor?.(isReady);
+    this.#onSuccessor = null;
+  }
+
   #ended(ranMs: number, how: string, again: () => void): void {
     const { log, settings, env } = this.#options;
     if (this.#isEnding) return;
+    if (this.#isReplaced) {
+      this.#isReplaced = false;
+      again();
+      return;
+    }
+    this.#succeeded(false);
     this.#ends = ranMs > soundMs ? 0 : this.#ends + 1;
     const which = { worker: this.#number, ended: how };
     if (!settings.respawnFailedWorkers || (!this.#wasReady && this.#ends >= endsMax)) {

@@ -21,6 +21,51 @@ function childrenOf(pid: number): number[] {
 describe("worker processes", { skip }, () => {
   const atEnd = cleanup();
 
+  test("SIGUSR2 replaces the processes one after the other, and no turn is lost", async () => {
+    const { env: keyEnv, keys } = apiKeys({ one: { tenant_id: "one", scopes: ["*"] } });
+    const as = { key: keys.one };
+    const { mock, env } = await startMock(atEnd, {
+      models: ["plain"],
+      manifests: { plain: { model: { id: "plain" } } },
+      env: keyEnv,
+    });
+    mock.answer("plain", { text: "Blue." });
+    const cluster = await testCluster(atEnd, { env });
+    const server = await cluster.host({ SVC_WORKERS: "2" });
+    const before = childrenOf(server.pid);
+    let isOver = false;
+    let accepted = 0;
+    const talk = async (): Promise<void> => {
+      while (!isOver) {
+        const headers = { "idempotency-key": `turn-${accepted}` };
+        const body = turn("plain", `message ${accepted}`, { thread_id: "talk" });
+        // A connection to a process that has closed its port breaks, and the client repeats the request.
+        const answer = await server.post("/chat", body, { ...as, headers }).catch(() => null);
+        if (answer?.status === 200) accepted++;
+        else if (answer !== null) assert.ok([409, 503].includes(answer.status), `${answer.status} ${answer.text}`);
+      }
+    };
+    const talking = talk();
+
+    kill(server.pid, "SIGUSR2");
+    await eventually("the end of the replacement", async () =>
+      server.logs.some(({ msg }) => msg === "all worker processes were replaced"),
+    );
+    isOver = true;
+    await talking;
+    const after = childrenOf(server.pid);
+    const { transcript } = (await server.get("/chat/sessions/talk", as)).json as { transcript: { content: string }[] };
+    const { code } = await server.stop();
+
+    assert.equal(after.length, 2);
+    assert.ok(!after.some((pid) => before.includes(pid)), "each is a new process");
+    assert.deepEqual(
+      transcript.map(({ content }) => content),
+      Array.from({ length: accepted }, (_, n) => [`message ${n}`, "Blue."]).flat(),
+    );
+    assert.equal(code, 0);
+  });
+
   test("LIM-009 two processes share a port within their connections, and an ended one is started again", async () => {
     const { env: keyEnv, keys } = apiKeys({ one: { tenant_id: "one", scopes: ["*"] } });
     const as = { key: keys.one };
