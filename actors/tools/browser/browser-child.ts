@@ -1,15 +1,16 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { systemEnv } from "../../../bus/env.ts";
 import { ForwardProxy } from "../../../governance/egress/forward-proxy.ts";
-import { type Order, packed, type Report, Unpacker } from "./messages.ts";
+import { type Order, packed, type Report, reportsFd, Unpacker } from "./messages.ts";
 import { type Visitors, visitPage } from "./page-visit.ts";
 
 // Entry of the process that drives browsers. Pages of strangers decide what the browser reports and how much, so that neither their
-// size nor a defect of the library touches other work. It reads orders from standard input and writes reports to standard output.
+// size nor a defect of the library touches other work. It reads orders from standard input and writes reports to a pipe of its own:
+// Playwright touches standard output, which makes its pipe non-blocking, and a write of many bytes to such a pipe fails.
 
 const env = systemEnv();
 const input = createReadStream("", { fd: 0 });
-const output = createWriteStream("", { fd: 1 });
+const output = createWriteStream("", { fd: reportsFd });
 const visits = new Map<string, AbortController>();
 let opening: Promise<Visitors> | null = null;
 

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import type { Readable } from "node:stream";
 import type { Logger } from "pino";
 import type { Env, Timer } from "../../../bus/env.ts";
 import { lazily } from "../../../bus/lazily.ts";
@@ -11,6 +12,7 @@ import {
   type Order,
   packed,
   type Report,
+  reportsFd,
   Unpacker,
   type Visit,
   type VisitFailure,
@@ -123,9 +125,11 @@ export class BrowserProcess {
       if (report.kind === "done") running?.done(report.outcome);
       else running?.onEvent(report.event);
     });
-    child.stdout?.on("data", (bytes: Buffer) => {
+    const pipe = child.stdio[reportsFd] as Readable;
+    pipe.on("data", (bytes: Buffer) => {
       if (this.#child === child) reports.push(bytes);
     });
+    pipe.on("error", () => {});
     child.stderr?.on("data", (bytes: Buffer) => {
       stderr = `${stderr}${bytes.toString("latin1")}`.slice(-stderrMax);
     });
@@ -176,6 +180,6 @@ function startChild(): ChildProcess {
   return fork(new URL("./browser-child.ts", import.meta.url), [], {
     env: {},
     execArgv: ["--max-old-space-size=512", "--import", new URL("../../../strip-types.js", import.meta.url).href],
-    stdio: ["pipe", "pipe", "pipe", "ipc"],
+    stdio: ["pipe", "ignore", "pipe", "pipe", "ipc"],
   });
 }

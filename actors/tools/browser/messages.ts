@@ -59,6 +59,9 @@ export type Report =
   | { readonly kind: "event"; readonly id: string; readonly event: EgressEvent }
   | { readonly kind: "done"; readonly id: string; readonly outcome: VisitOutcome };
 
+/** Where the process writes its reports. */
+export const reportsFd = 3;
+
 /** Max bytes of one message; more is a defect. */
 const messageBytesMax = 64 * 1024 * 1024;
 
