@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
+import { createHash, X509Certificate } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { modelTestCertificate } from "./certificate.ts";
 import { eventually } from "./eventually.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
@@ -16,6 +18,11 @@ export interface DevToolsBrowser {
   kill(): Promise<void>;
 }
 
+/** Hash of the public key of the tests' certificate, the only untrusted one that the browser accepts (docs/browser.md). */
+const testKeyHash = createHash("sha256")
+  .update(new X509Certificate(modelTestCertificate.cert).publicKey.export({ type: "spki", format: "der" }))
+  .digest("base64");
+
 /** Starts a browser with a profile of its own. */
 export async function startDevToolsBrowser(executable: string, atEnd: Cleanup): Promise<DevToolsBrowser> {
   const profile = tempDir(atEnd);
@@ -29,7 +36,7 @@ export async function startDevToolsBrowser(executable: string, atEnd: Cleanup): 
       "--disable-background-networking",
       "--disable-component-update",
       "--no-first-run",
-      "--ignore-certificate-errors",
+      `--ignore-certificate-errors-spki-list=${testKeyHash}`,
       `--user-data-dir=${profile}`,
       "--remote-debugging-port=0",
       "about:blank",

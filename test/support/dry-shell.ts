@@ -38,6 +38,8 @@ const programs = [
   "lms",
   "llama-server",
   "chromium",
+  "certutil",
+  "mkdir",
 ];
 /** A call is written at once under a name of its own: the programs of a pipe run concurrently. */
 const stub = `#!/bin/bash
