@@ -11,16 +11,33 @@ const page = `<!doctype html><html lang="en"><head><title>A title</title><meta n
 <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table></article>
 <script>document.getElementById("late").textContent = "written by a script"</script></body></html>`;
 
-/** A page whose script writes what it found out. */
-const reports = (script: string) => `<!doctype html><title>t</title><p id="out">unset</p><script>
+/** A page whose script writes what it found out. Its load event waits for the script, however slow the machine is. */
+const reports = (script: string) => (key: number) =>
+  `<!doctype html><title>t</title><p id="out">unset</p>
+<img src="/held?${key}" alt="">
+<script>
 const out = document.getElementById("out"); const say = (text) => { out.textContent = text; };
-(async () => { ${script} })().catch((error) => say("failed: " + error));
+(async () => { ${script} })().catch((error) => say("failed: " + error)).finally(() => fetch("/let-go?${key}"));
 </script>`;
 
 /** Answers the paths of the test site. */
 export function answerPages(site: WebSite): void {
-  const html = (path: string, body: string) =>
-    site.on(path, (_, response) => response.setHeader("content-type", "text/html; charset=utf-8").end(body));
+  let visits = 0;
+  const html = (path: string, body: string | ((key: number) => string)) =>
+    site.on(path, (_, response) =>
+      response
+        .setHeader("content-type", "text/html; charset=utf-8")
+        .end(typeof body === "string" ? body : body(++visits)),
+    );
+  // The two requests of a page may arrive in either order.
+  const waiting = new Map<string, ServerResponse>();
+  for (const path of ["/held", "/let-go"])
+    site.on(path, ({ url = "" }, response) => {
+      const [, key = ""] = url.split("?");
+      const other = waiting.get(key);
+      if (other === undefined) waiting.set(key, response);
+      else for (const each of [other, response]) each.writeHead(204).end();
+    });
   const to = (path: string, location: string) =>
     site.on(path, (_, response) => response.writeHead(302, { location }).end());
   const secret = `127.0.0.1:${site.port}/secret`;
