@@ -5,6 +5,7 @@ import { createModels, missingSetting } from "../../actors/models/create-models.
 import { embedderOf } from "../../actors/models/deployment-embedder.ts";
 import type { Env } from "../../bus/env.ts";
 import { Redis } from "../../governance/egress/redis.ts";
+import { Processes } from "../../governance/processes/processes.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import type { KeyedProviderName } from "../../governance/settings/model-options.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
@@ -52,6 +53,7 @@ export async function runChecks(
     redis: () => checkRedis(settings, env),
     object_store: () => checkObjectStore(settings),
     workspace_root: () => checkWorkspace(settings),
+    commands: () => checkCommands(settings, env),
     secrets: () => checkSecrets(settings),
     manifest_directory: () => checkManifestDir(settings, registries, env),
     default_manifest: () => checkDefaultManifest(settings, registries, env),
@@ -127,6 +129,29 @@ async function checkWorkspace({ workspaceRoot }: Settings): Promise<Finding> {
   const root = resolve(workspaceRoot);
   if (!(await exists(root))) return { status: "error", detail: `${root} of SVC_WORKSPACE_ROOT does not exist` };
   return directoryFinding(root, root);
+}
+
+/** Runs one command as those of agents run. Connects to no runner. */
+async function checkCommands(settings: Settings, env: Env): Promise<Finding> {
+  const { shellLocal, shellRunnerUrl } = settings;
+  if (shellRunnerUrl !== "") return ok("on the runner of SVC_SHELL_RUNNER_URL");
+  if (shellLocal === "none") return ok("SVC_SHELL_LOCAL is none, so commands of agents fail");
+  const processes = new Processes(settings, env);
+  let said = "";
+  const onOutput = (_stream: string, bytes: Buffer): void => {
+    said += bytes.toString("utf8");
+  };
+  try {
+    const request = { argv: ["true"], folder: null, tenantId: "default", keepBytes: 4_096, onOutput };
+    const command = await processes.start(request);
+    command.endInput();
+    const { code, failure } = await command.exit;
+    if (code === 0) return ok(shellLocal === "bwrap" ? "bubblewrap makes sandboxes" : "with all rights of svc");
+    const why = said.trim().split("\n")[0] || (failure ?? `exit code ${code}`);
+    return { status: "error", detail: `SVC_SHELL_LOCAL is ${shellLocal}, and the command "true" does not run: ${why}` };
+  } finally {
+    processes.close();
+  }
 }
 
 async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): Promise<Finding> {

@@ -7,6 +7,7 @@ import { doctorCommand } from "../../../host/cli/doctor.ts";
 import { migrateCommand } from "../../../host/cli/migrate.ts";
 import { validateManifestCommand } from "../../../host/cli/validate-manifest.ts";
 import { migrations } from "../../../storage/migrations/list.ts";
+import { hasBubblewrap } from "../../support/bubblewrap.ts";
 import { has } from "../../support/needs.ts";
 import { startRedis } from "../../support/redis.ts";
 import { cleanup } from "../../support/temp.ts";
@@ -48,6 +49,7 @@ describe("svc doctor", () => {
         ["redis", "ok"],
         ["object_store", "ok"],
         ["workspace_root", "ok"],
+        ["commands", "ok"],
         ["secrets", "ok"],
         ["manifest_directory", "ok"],
         ["default_manifest", "ok"],
@@ -200,6 +202,35 @@ describe("svc doctor checks", () => {
     for (const name of ["database", "object_store", "workspace_root", "secrets"]) {
       assert.equal(check(name)?.status, "error", name);
     }
+  });
+
+  test("runs a command as those of agents run, and says why it fails", async (context) => {
+    const environment = healthy(context);
+    const file = join(temporaryDirectory(context), "file");
+    writeFileSync(file, "");
+    const found = async (more: Record<string, string>) => {
+      const { code, check } = await examine({ ...environment, ...more });
+      return [code, check("commands")?.status, check("commands")?.detail];
+    };
+    const trusted = await found({ SVC_SHELL_LOCAL: "trusted" });
+    const noProgram = await found({ SVC_SHELL_LOCAL: "trusted", SVC_SHELL_PATH: file });
+    const remote = await found({
+      SVC_SHELL_LOCAL: "bwrap",
+      SVC_SHELL_RUNNER_URL: "http://127.0.0.1:1",
+      SVC_SHELL_RUNNER_TOKEN: "token-of-the-runner-0123456789-abcdef",
+    });
+
+    assert.deepEqual(trusted, [0, "ok", "with all rights of svc"]);
+    assert.deepEqual(remote, [0, "ok", "on the runner of SVC_SHELL_RUNNER_URL"]);
+    assert.deepEqual(noProgram.slice(0, 2), [1, "error"]);
+    if (!hasBubblewrap(context)) return;
+
+    const sandbox = await found({ SVC_SHELL_LOCAL: "bwrap" });
+    const broken = await found({ SVC_SHELL_LOCAL: "bwrap", SVC_SHELL_READABLE: join(file, "below") });
+
+    assert.deepEqual(sandbox, [0, "ok", "bubblewrap makes sandboxes"]);
+    assert.deepEqual(broken.slice(0, 2), [1, "error"]);
+    assert.match(String(broken[2]), /the command "true" does not run: bwrap: .*Not a directory/);
   });
 
   test("checks a default manifest of the operator, and a missing one", async (context) => {
