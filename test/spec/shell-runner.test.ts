@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { hasBubblewrap } from "../support/bubblewrap.ts";
+import { modelTestCertificate } from "../support/certificate.ts";
 import { calls, inTurn, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
@@ -40,23 +41,38 @@ describe("shell runner", () => {
   const root = tempDir(atEnd);
   let server: TestServer;
   let mock: MockModel;
+  /** The gateway of containers and sandboxes, over plain HTTP, and the runner of commands, over HTTPS. */
   let runner: ShellRunner;
+  let shell: ShellRunner;
   let threads = 0;
   before(async () => {
-    runner = await startShellRunner(atEnd, {
+    const settings = {
       SVC_SHELL_LOCAL: "bwrap",
       SVC_SHELL_RUNNER_TOKEN: token,
       SVC_SHELL_RUNNER_PROGRAMS: JSON.stringify(programs),
       SVC_WORKSPACE_ROOT: root,
       SVC_SHELL_ALLOWED_COMMANDS: "bash",
-    });
+    };
+    const folder = tempDir(atEnd);
+    const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")];
+    writeFileSync(cert, modelTestCertificate.cert);
+    writeFileSync(key, modelTestCertificate.key);
+    [runner, shell] = await Promise.all([
+      startShellRunner(atEnd, settings),
+      startShellRunner(atEnd, settings, ["--cert", cert, "--key", key]),
+    ]);
+    const { host, port } = new URL(shell.url);
     ({ server, mock } = await startChat(atEnd, {
       models: ["scripted"],
       manifests,
       env: {
         ...env,
         SVC_WORKSPACE_ROOT: root,
-        SVC_SHELL_RUNNER_URL: runner.url,
+        SVC_SHELL_RUNNER_URL: `https://model.test:${port}`,
+        SVC_EGRESS_CA_FILE: cert,
+        SVC_TEST_RESOLVE: JSON.stringify({ "model.test": host }),
+        SVC_SHELL_READABLE: root,
+        SVC_MCP_STDIO_ALLOWED_COMMANDS: "cat",
         SVC_SHELL_RUNNER_TOKEN: token,
         SVC_CONTAINER_GATEWAY_URL: runner.url,
         SVC_CONTAINER_GATEWAY_AUTH: token,
@@ -170,6 +186,21 @@ describe("shell runner", () => {
     assert.match(text, /unknown sandbox/);
   });
 
+  test("MCP-007 a folder of this server is refused for a stdio server that starts on the runner", async () => {
+    const put = (cwd: string | null) => {
+      const spec = { mcp_servers: [{ name: "site", transport: "stdio", command: "cat", cwd }] };
+      const body = { manifest: { metadata: { name: "site" }, spec } };
+      return server.request("PUT", "/manifests/site", { key: keys.alice, body });
+    };
+
+    const [refused, accepted] = [await put(root), await put(null)];
+
+    assert.equal(refused.status, 422, refused.text);
+    assert.deepEqual(refused.json.detail[0].loc, ["spec", "mcp_servers", 0, "cwd"]);
+    assert.match(refused.text, /is a folder of this server, and the runner of SVC_SHELL_RUNNER_URL starts the program/);
+    assert.equal(accepted.status, 200, accepted.text);
+  });
+
   test("the runner refuses requests without its token and folders outside its root", async () => {
     const post = (path: string, authorization: string, body: object) =>
       fetch(runner.url + path, { method: "POST", headers: { authorization }, body: JSON.stringify(body) });
@@ -210,7 +241,7 @@ describe("shell runner", () => {
     const { id } = JSON.parse(start) as { id: string };
     await result("shell", "shell_output", { id, wait_ms: 20_000 }, thread);
 
-    runner.process.kill("SIGKILL");
+    shell.process.kill("SIGKILL");
 
     await eventually("the command is lost", async () =>
       (await result("shell", "shell_output", { id }, thread)).includes('"status":"lost"'),

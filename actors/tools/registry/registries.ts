@@ -64,6 +64,8 @@ function operatorTargets(settings: Settings, secrets: Pick<Secrets, "find">): Op
         : null;
     },
     stdioFolderFault(folder) {
+      if (settings.shellRunnerUrl !== "")
+        return "is a folder of this server, and the runner of SVC_SHELL_RUNNER_URL starts the program elsewhere; leave it out";
       const isReadable = settings.shellReadable.some((top) => folder === top || folder.startsWith(`${top}/`));
       return isReadable ? null : "is not a folder that SVC_SHELL_READABLE names, or one below it";
     },
