@@ -83,7 +83,9 @@ describe("examples", () => {
     const browser = chromium === null ? null : await startDevToolsBrowser(chromium, atEnd);
     ({ server, mock } = await startChat(atEnd, {
       models: ["scripted", openModel, smallModel],
+      routes: { eyes: { provider: "openai", model: "scripted", modalities: ["text", "image"] } },
       env: {
+        SVC_DEFAULT_VISION_MODEL_ID: "eyes",
         SVC_MANIFEST_DIR: manifests,
         SVC_SEARCH_BACKEND: "searxng",
         SVC_SEARCH_URL: "https://model.test/searx/",
@@ -133,7 +135,7 @@ describe("examples", () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
-    assert.equal(examples.length, 18);
+    assert.equal(examples.length, 20);
     for (const name of examples) {
       assert.equal(body("/chat", name).manifest, name);
       assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
@@ -299,6 +301,44 @@ describe("examples", () => {
 
     assert.deepEqual(results(json), ["The word is heron.\n"]);
     assert.equal(json.final.content, "The word is heron.");
+  });
+
+  test("coder runs the test in its sandbox, mends the file, and runs it again", async () => {
+    const run = calls(["run", { argv: ["node", "sum.test.mjs"] }]);
+    const edit = { path: "sum.test.mjs", old_string: "a - b", new_string: "a + b" };
+    script({ "You fix bugs in the files": inTurn(run, calls(["edit_file", edit]), run, { text: "It subtracted." }) });
+    const path = "/chat/workspace/write";
+    const stored = await server.post(path, body(path, "sums"));
+
+    const json = await ask("coder");
+
+    const [failed = "", , passed = ""] = results(json);
+    assert.equal(stored.status, 200, stored.text);
+    assert.match(failed, /^\{"exit_code":1,.*AssertionError/s);
+    assert.match(passed, /^\{"exit_code":0,/);
+    assert.equal(json.final.content, "It subtracted.");
+  });
+
+  test("retoucher converts the picture of its message", async () => {
+    script({
+      "You prepare pictures": ({ body: { messages } }) => {
+        const text = JSON.stringify(messages);
+        if (!text.includes("tool_call_id")) return calls(["list_images", {}]);
+        if (text.includes("convert_image")) return { text: "A WebP of 32 by 16." };
+        const [, file_id = ""] = /([0-9a-f]{32}) image\/png/.exec(text) ?? [];
+        return calls(["convert_image", { file_id, format: "webp" }]);
+      },
+    });
+
+    const { file_id } = (await server.post("/files", body("/files", "logo.png"))).json;
+    const asked = JSON.stringify(body("/chat", "retoucher")).replace("given", file_id);
+
+    const { json } = await server.post("/chat", JSON.parse(asked));
+
+    const [listed = "", made = ""] = results(json);
+    assert.ok(listed.startsWith(`${file_id} image/png`), listed);
+    assert.match(made, /webp.*32 × 16/);
+    assert.equal(json.final.content, "A WebP of 32 by 16.");
   });
 
   test("editor writes a file after a person approves it", async () => {
