@@ -6,7 +6,10 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { OpenAIEmbeddings } from "@langchain/openai";
 import { embed, embedMany } from "ai";
-import OpenAI, { NotFoundError } from "openai";
+import OpenAI, { APIConnectionError, NotFoundError } from "openai";
+import { systemEnv } from "../../bus/env.ts";
+import { Outgoing } from "../../governance/egress/outgoing.ts";
+import { fetchWith } from "../../governance/egress/sdk-fetch.ts";
 import { startChat } from "../support/chat.ts";
 import { vectorOf } from "../support/mock-model/embeddings.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
@@ -20,11 +23,13 @@ describe("clients of /v1/embeddings", () => {
   let server: TestServer;
   let client: OpenAI;
   before(async () => {
-    ({ server } = await startChat(atEnd, {
+    const { mock, ...made } = await startChat(atEnd, {
       models: ["agent"],
       routes: { vectors: { provider: "openai", model: "wire-vectors", kind: "embedding" } },
       env,
-    }));
+    });
+    ({ server } = made);
+    mock.answer("agent", { text: ["Hello", " there."] });
     client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: keys.ann, maxRetries: 0 });
   });
 
@@ -87,6 +92,47 @@ describe("clients of /v1/embeddings", () => {
       [unknown.status, unknown.type, unknown.code],
       [404, "invalid_request_error", "unknown_embedding_model:agent"],
     );
+  });
+
+  test("openai: the guarded fetch carries vectors, models and streams", async () => {
+    const outgoing = new Outgoing({
+      settings: {
+        egressCredentials: {},
+        egressPrivate: [{ host: "127.0.0.1", cidr: null, port: Number(new URL(server.url).port), tenants: ["acme"] }],
+        egressProxy: "",
+        egressCaFile: null,
+        testResolve: {},
+      },
+      secrets: { resolve: async (text) => text },
+      env: systemEnv(),
+    });
+    atEnd.after(() => outgoing.close());
+    const guarded = (tenantId: string) => {
+      const rules = { tenantId, policy: "public", allowHosts: [], credentials: [], onEvent: () => {} } as const;
+      const fetch = fetchWith(outgoing, rules);
+      return new OpenAI({ baseURL: `${server.url}/v1`, apiKey: keys.ann, maxRetries: 0, fetch });
+    };
+    const own = guarded("acme");
+
+    const { data } = await own.embeddings.create({ model: "vectors", input: texts });
+    const listed: string[] = [];
+    for await (const { id } of own.models.list()) listed.push(id);
+    const plain: string[] = [];
+    for await (const { id } of client.models.list()) plain.push(id);
+    const messages = [{ role: "user" as const, content: "hi" }];
+    const stream = await own.chat.completions.create({ model: "agent", messages, stream: true });
+    let said = "";
+    for await (const { choices } of stream) said += choices[0]?.delta.content ?? "";
+
+    sameVectors(
+      data.map(({ embedding }) => embedding),
+      texts,
+    );
+    assert.deepEqual(listed, plain);
+    assert.ok(listed.includes("agent"), listed.join());
+    assert.equal(said, "Hello there.");
+    await assert.rejects(own.embeddings.create({ model: "no-such", input: "x" }), NotFoundError);
+    await assert.rejects(guarded("globex").models.list(), APIConnectionError);
   });
 
   test("the AI SDK: one value and many", async () => {
