@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { Logger } from "pino";
 import { cutText } from "../../bus/cut-text.ts";
 import type { Env } from "../../bus/env.ts";
+import type { TraceContext } from "../../bus/protocol/trace.ts";
 import { matchAnyGlob } from "../../manifests/glob.ts";
 import type { Hook, HookEvent } from "../../manifests/sections/hooks.ts";
 import type { AgentMetrics } from "../agent-metrics.ts";
@@ -13,6 +14,7 @@ import { screenText } from "../screening/screen-text.ts";
 import type { SecretMask, Secrets } from "../secret-mask.ts";
 import type { Settings } from "../settings/settings.ts";
 import { openEndpoint, signingKey } from "../settings/webhook-endpoints.ts";
+import { traceparentOf } from "../tracing/tracer.ts";
 import { signatureOf } from "../webhook-signature.ts";
 import { type HookAnswer, readHookAnswer } from "./hook-answer.ts";
 import { type HookReceived, HookRequest } from "./hook-request.ts";
@@ -51,6 +53,8 @@ export interface HookedRun {
   readonly threadId: string;
   readonly runId: string;
   readonly metrics: AgentMetrics;
+  /** The trace of the run; absent if it is not sampled. Endpoints are the operator's, so they may continue it. */
+  readonly trace?: TraceContext | null | undefined;
   audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void;
 }
 
@@ -141,7 +145,7 @@ export class RunHooks {
 
   async #send(hook: Hook, occasion: HookOccasion, timeoutMs: number): Promise<HookReceived> {
     const { env, settings, secrets, webhookEgress, hookAgent } = this.#deps;
-    const { tenantId, runId } = this.#run;
+    const { tenantId, runId, trace } = this.#run;
     // The settings may have changed since the manifest was compiled.
     const endpoint = openEndpoint(settings.webhookEndpoints, hook.endpoint, tenantId);
     if (endpoint === null || !endpoint.hooks) return { failure: "the endpoint is not open for hooks" };
@@ -160,6 +164,7 @@ export class RunHooks {
       ...["webhook-id", webhookId],
       ...["webhook-timestamp", String(timestamp)],
       ...["webhook-signature", signatureOf(keys, webhookId, timestamp, body)],
+      ...(trace ? ["traceparent", traceparentOf(trace)] : []),
     ];
     const egress = webhookEgress[endpoint.private ? "operator" : "public"];
     return new HookRequest(env, egress, { url: endpoint.url, headers, body, timeoutMs }).received;

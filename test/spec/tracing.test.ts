@@ -4,6 +4,7 @@ import { before, describe, test } from "node:test";
 import { attributeNames } from "../../governance/tracing/conventions.ts";
 import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { type HookEndpoint, hookEndpoint } from "../support/hook-endpoint.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { type OtlpCollector, type ReceivedSpan, startCollector } from "../support/otlp-collector.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
@@ -20,9 +21,11 @@ describe("traces", () => {
   let mock: MockModel;
   let collector: OtlpCollector;
   let receiver: WebhookReceiver;
+  let hooks: HookEndpoint;
   before(async () => {
     collector = await startCollector(atEnd);
     receiver = await webhookReceiver(atEnd);
+    hooks = await hookEndpoint(atEnd);
     ({ server, mock } = await startChat(atEnd, {
       models: ["plain"],
       manifests: {
@@ -30,12 +33,17 @@ describe("traces", () => {
         sums: { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
         lead: { delegation: { agents: [{ name: "plain" }] } },
         quiet: { observability: { trace: false } },
+        hooked: {
+          tools: ["calculator"],
+          hooks: ["user_prompt_submit", "pre_tool_use"].map((event) => ({ id: event, event, endpoint: "hooks" })),
+        },
         durable: { execution: { mode: "durable", webhooks: ["ops"] } },
       },
       env: {
         ...env,
         ...{ SVC_ENVIRONMENT: "development", SVC_ALLOW_INSECURE: "true" },
         SVC_WEBHOOK_ENDPOINTS: JSON.stringify({
+          hooks: { url: hooks.url, secret: "hook-secret", tenants: "*", private: true, hooks: true },
           ops: {
             url: receiver.url,
             secret: `whsec_${Buffer.alloc(32, 7).toString("base64")}`,
@@ -132,6 +140,22 @@ describe("traces", () => {
     assert.equal(named(spans, "invoke_agent durable").parent_span_id, request.span_id);
     const webhook = named(spans, "webhook ops");
     assert.equal((await receiver.nth(0)).headers.traceparent, `00-${hexOf("4", 32)}-${webhook.span_id}-01`);
+  });
+
+  test("hooks get the trace: of the request before the run, of the run in it", async () => {
+    mock.answer("plain", inTurn(calls(["calculator", { expression: "6 * 7" }]), { text: ["42."] }));
+    const trace = hexOf("a", 32);
+
+    const spans = await spansOf(trace, turn("hooked", "Go", { thread_id: "hooked" }), 5);
+
+    const parentOf = (name: string) => `00-${trace}-${named(spans, name).span_id}-01`;
+    assert.deepEqual(
+      hooks.calls.map(({ body, headers }) => [body.hook, headers.traceparent]),
+      [
+        ["user_prompt_submit", parentOf("POST /chat")],
+        ["pre_tool_use", parentOf("invoke_agent hooked")],
+      ],
+    );
   });
 
   test("OPS-017 observability.trace false leaves the runs of a manifest out of the traces", async () => {

@@ -28,6 +28,7 @@ export async function callStopHooks(runContext: RunContext, { ok, final, failure
     ...{ tenantId, manifest, threadId, metrics },
     hooks: JSON.parse(hooks) as readonly Hook[],
     runId: spec.run_id,
+    trace: spec.trace,
     audit(...[event_type, status, payload]: Parameters<RunContext["audit"]>): void {
       const row = { event_type, status, manifest_id: manifest, principal_subj };
       deps.audit.record(tenantId, { ...row, payload: { ...payload, request_id: spec.request_id } });

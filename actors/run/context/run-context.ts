@@ -192,7 +192,7 @@ export class RunContext {
     taint.add((agent.found?.notes ?? []).map(({ server }) => `mcp:${server}`));
   }
 
-  #hooksOf({ agent, run_id, parent, principal }: RunSpec): RunHooks {
+  #hooksOf({ agent, run_id, parent, principal, trace }: RunSpec): RunHooks {
     const run = {
       hooks: agent.hooks,
       tenantId: principal.tenant_id,
@@ -200,6 +200,7 @@ export class RunContext {
       threadId: parent?.root_thread_id ?? this.eventLog.threadId,
       runId: run_id,
       metrics: this.metrics,
+      trace,
       audit: (...row: Parameters<RunContext["audit"]>) => this.audit(...row),
     };
     return new RunHooks(run, this.deps);

@@ -33,6 +33,7 @@ export async function askedHooks(
       manifest: agent.name,
       threadId,
       runId: run_id,
+      trace: turn.trace,
       metrics: new AgentMetrics(deps.metrics, agent),
       audit(event_type, status, payload) {
         const row = { event_type, status, manifest_id: agent.name, principal_subj: principal.sub };
