@@ -110,7 +110,7 @@ export interface Routes {
   /** The steps of a durable run, in order, without any text. */
   "GET /runs/{run_id}/timeline": {
     input: { run_id: string; limit?: number; cursor?: string; };
-    reply: { run_id: string; status: string; thread_id: string | null; manifest_id: string; /** How often a process resumed it. */ claims: number; /** Failures of the current step. */ attempts: number; /** How often the process crashed during that step. */ lost: number; wake_at: number | null; items: Array<{ /** Epoch milliseconds. */ at: number; /** accepted, begun, input, model_call, tool_call, tool_result, wait, note, retry, ended. The other fields depend on it. */ kind: string; seq: number | null; }>; next_cursor: string | null; };
+    reply: { run_id: string; status: string; thread_id: string | null; manifest_id: string; /** How often a process resumed it. */ claims: number; /** Failures of the current step. */ attempts: number; /** How often the process crashed during that step. */ lost: number; wake_at: number | null; items: Array<{ /** Epoch milliseconds. */ at: number; /** accepted, begun, input, model_call, tool_call, tool_result, wait, note, retry, ended. The other fields depend on it. `controls` has the verdicts of controls other than a pass, `taint` the untrusted sources of the text. */ kind: string; seq: number | null; }>; next_cursor: string | null; };
     events: never;
     errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_cursor" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "run_not_found" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
   };

@@ -118,7 +118,8 @@ function itemOf(event: LogEvent, began: Map<string | undefined, number>): Timeli
   }
   if (kind === "tool_result") {
     const since = began.get(extra?.tool_call_id);
-    return { at, kind, seq, ...call, status: metadata.status ?? null, ms: since === undefined ? null : at - since };
+    const ms = since === undefined ? null : at - since;
+    return { at, kind, seq, ...call, status: metadata.status ?? null, ms, ...decidedBy(metadata) };
   }
   if (kind === "message" && role === "assistant" && metadata.source !== "client") {
     const { model = null, stop_reason = null, usage = null, status } = metadata;
@@ -129,10 +130,16 @@ function itemOf(event: LogEvent, began: Map<string | undefined, number>): Timeli
       seq,
       ...{ model, stop_reason, usage, tools: asked },
       ...(status !== undefined && { status }),
+      ...decidedBy(metadata),
     };
   }
   if (kind === "message" && role === "user") return { at, kind: "input", seq, type: metadata.type ?? null };
   return { at, kind: "note", seq, type: metadata.type ?? kind };
+}
+
+/** Returns the verdicts of controls about a call, a result or a reply, and its untrusted sources. Both name no text. */
+function decidedBy({ controls, taint }: Readonly<Record<string, unknown>>): object {
+  return { ...(controls !== undefined && { controls }), ...(taint !== undefined && { taint }) };
 }
 
 /** Merges events and marks by time. Events keep their order, even if a clock went backwards. */

@@ -34,6 +34,7 @@ describe("the timeline of a run", () => {
       models: ["scripted"],
       manifests: {
         agent: { tools: ["calculator"], execution },
+        limited: { tools: ["calculator"], execution, limits: { max_tool_calls: 1 } },
         gated: {
           tools: ["calculator"],
           execution,
@@ -103,6 +104,23 @@ describe("the timeline of a run", () => {
     assert.ok((of("tool_result").ms as number) >= 0);
     assert.deepEqual([of("ended").status, of("ended").stop_reason], ["completed", "end_turn"]);
     for (const word of ["secret sum", "It is 42", "6*7"]) assert.ok(!text.includes(word), word);
+  });
+
+  test("DUR-008 a timeline names the controls that decided about a call, and no text", async () => {
+    mock.answer("scripted", inTurn(calls(sum("6*7"), sum("7*6")), says("It is 42.")));
+    const { json } = await server.post("/chat", turn("limited", "sums"), alice);
+    await until(json.resume_token, "completed");
+
+    const { json: told } = await timeline(json.resume_token);
+
+    const results = (told.items as Item[]).filter(({ kind }) => kind === "tool_result");
+    assert.deepEqual(
+      results.map(({ status, controls }) => [status, (controls as { control: string }[] | undefined)?.[0]?.control]),
+      [
+        ["ok", undefined],
+        ["denied", "limits"],
+      ],
+    );
   });
 
   test("DUR-008 a timeline's pages together are the whole", async () => {
