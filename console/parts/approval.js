@@ -107,20 +107,26 @@ export function Approval({ request, onDecided }) {
 
 /** The facts beside a call: its effect and risk, where its text comes from, and what the run has spent. */
 export function Evidence({ evidence, rule, expires }) {
-  const { effect, risk, cost_usd, tool_calls, taint, outcome, ...rest } = evidence;
+  const { effect, risk, cost_usd, tool_calls, tainted = [], outcome, ...rest } = evidence;
   const others = Object.entries(rest).filter(([, value]) => typeof value !== "object");
-  const taints = [taint ?? []].flat();
   return html`<ul class="chips" aria-label="Evidence">
     ${effect ? html`<li class=${`chip ${effect === "read" ? "" : "warn"}`}>effect ${effect}</li>` : null}
     ${risk ? html`<li class="chip">${risk}</li>` : null}
-    ${taints.map((each) => html`<li class="chip bad" title="Text from outside has influenced this call">from ${String(each)}</li>`)}
+    ${tainted.map(({ source }) => html`<li class="chip bad" title="Text from outside has influenced this call">from ${source}</li>`)}
     ${outcome ? html`<li class="chip warn">outcome ${outcome}</li>` : null}
     ${cost_usd === undefined ? null : html`<li class="chip">${money(cost_usd)} so far</li>`}
     ${tool_calls === undefined ? null : html`<li class="chip">call ${tool_calls}</li>`}
     ${others.map(([name, value]) => html`<li class="chip">${name} ${String(value)}</li>`)}
     ${rule ? html`<li class="chip" title="The rule that asks">rule ${rule}</li>` : null}
     ${expires ? html`<li class="chip"><${Icon} name="clock" size=${13} /> expires ${ago(expires)}</li>` : null}
-  </ul>`;
+  </ul>
+  ${
+    tainted.length === 0
+      ? null
+      : html`<details class="tainted"><summary>What the agent has read from outside</summary>
+        ${tainted.map(({ source, text }) => html`<figure><figcaption>${source}</figcaption><blockquote dir="auto" class="break">${text}</blockquote></figure>`)}
+      </details>`
+  }`;
 }
 
 /** The arguments of a call: changes of a text as a difference, all others as JSON. */

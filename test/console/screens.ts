@@ -143,6 +143,24 @@ export function screenTests(shared: SharedConsole): void {
     await page.close();
   });
 
+  test("Inbox and Run show the untrusted sources of a call", async (t) => {
+    if (!ready(t)) return;
+    const { json } = await post("/chat", turn("tainted", "Read it.", { thread_id: "tainted" }));
+    const page = await open({ key: keys.admin, at: "#/inbox" });
+    const request = page.locator(".inbox-item", { hasText: "tainted" });
+    await request.getByText("from file").waitFor();
+    await request.getByText("What the agent has read from outside").click();
+    await request.getByText("Words of a file.").waitFor();
+    assert.deepEqual(await findProblems(page), []);
+    await request.getByRole("button", { name: "Deny" }).click();
+    await page.goto(`${shared.server.url}/console#/run/${json.resume_token}`);
+
+    await page.getByText("from file").first().waitFor();
+    await page.getByText(/^approvals (deny|wait)/).waitFor();
+    assert.deepEqual(await findProblems(page), []);
+    await page.close();
+  });
+
   test("Runs leads to a run with its time axis, its requests and a comparison", async (t) => {
     if (!ready(t)) return;
     for (const id of ["one", "two"]) await post("/chat", turn("batch", `Sum ${id}`, { thread_id: id }));
@@ -265,6 +283,11 @@ export function screenTests(shared: SharedConsole): void {
 
     await page.getByRole("button", { name: "Edit", exact: true }).click();
     const editor = page.getByLabel("Manifest as YAML");
+    await editor.fill("metadata: { name: stored }\nspec:\n  exec");
+    await editor.press("Control+End");
+    await editor.pressSequentially("ut");
+    await page.getByRole("option", { name: /^execution/ }).click();
+    await page.getByText("execution: ").first().waitFor();
     await editor.fill(JSON.stringify({ ...manifest, spec: { tools: ["nothing"] } }));
     await page
       .getByText(/nothing/)

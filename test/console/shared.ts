@@ -6,7 +6,7 @@ import { freePort } from "../support/free-port.ts";
 import { startGithub } from "../support/github-server.ts";
 import { has } from "../support/needs.ts";
 import { apiKeys, startServer } from "../support/server.ts";
-import { type Cleanup, cleanup } from "../support/temp.ts";
+import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
 
 // One server and one browser for all tests of the console. Their start takes seconds.
 
@@ -60,7 +60,7 @@ async function start(executable: string, atEnd: Cleanup) {
   const tools = ["calculator"];
   const approvals = [{ id: "first", tools }];
   const { mock, env } = await startMock(atEnd, {
-    models: ["talk", "plain", "slow", "sums", "evil"],
+    models: ["talk", "plain", "slow", "sums", "reads", "evil"],
     manifests: {
       talk: { spec: { model: { id: "talk" }, tools: ["calculator", "todo_write"] } },
       plain: { spec: { model: { id: "plain" } } },
@@ -70,12 +70,21 @@ async function start(executable: string, atEnd: Cleanup) {
       // An approval covers equal calls of its manifest, so each test that decides one has a manifest of its own.
       gated: { spec: { model: { id: "sums" }, tools, execution: { mode: "durable" }, approvals } },
       contested: { spec: { model: { id: "sums" }, tools, execution: { mode: "durable" }, approvals } },
+      tainted: {
+        spec: {
+          model: { id: "reads" },
+          tools: [...tools, "write_file", "read_file"],
+          execution: { mode: "durable" },
+          approvals: [{ id: "outside", tools, when_tainted: ["*"] }],
+        },
+      },
       evil: { metadata: { description: evil }, spec: { model: { id: "evil" }, tools } },
     },
     env: {
       ...keyEnv,
       ...github.settings,
       SVC_PORT: String(port),
+      SVC_WORKSPACE_ROOT: tempDir(atEnd),
       SVC_PUBLIC_URL: `http://127.0.0.1:${port}`,
       SVC_GITHUB_ORGS: JSON.stringify({
         acme: { id: 100, tenant: "acme", scopes: ["chat:read"] },
@@ -96,6 +105,15 @@ async function start(executable: string, atEnd: Cleanup) {
   mock.answer("plain", { text: ["Good."] });
   mock.answer("slow", says("The first half, ", half.opened, "and the second half."));
   mock.answer("sums", inTurn(calls(["calculator", { expression: "1 + 1" }]), { text: ["It is 2."] }));
+  mock.answer(
+    "reads",
+    inTurn(
+      calls(["write_file", { path: "a.txt", content: "Words of a file." }]),
+      calls(["read_file", { path: "a.txt" }]),
+      calls(["calculator", { expression: "1 + 1" }]),
+      { text: ["Done."] },
+    ),
+  );
   mock.answer("evil", inTurn(calls(["calculator", { expression: evil }]), { text: [evil] }));
   const server = await startServer({ atEnd, env });
   return { github, half, server, browser: await startConsoleBrowser(executable, atEnd) };
