@@ -21,8 +21,11 @@ export function duration(ms) {
   if (ms === null || ms === undefined) return "";
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
-  return `${Math.floor(ms / 3_600_000)} h ${Math.round((ms % 3_600_000) / 60_000)} min`;
+  const [whole, part, units] =
+    ms < 3_600_000
+      ? [Math.floor(ms / 60_000), Math.floor((ms % 60_000) / 1000), ["min", "s"]]
+      : [Math.floor(ms / 3_600_000), Math.floor((ms % 3_600_000) / 60_000), ["h", "min"]];
+  return part === 0 ? `${whole} ${units[0]}` : `${whole} ${units[0]} ${part} ${units[1]}`;
 }
 
 /** The time since or until a moment, such as "5 min. ago". */

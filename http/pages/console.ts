@@ -56,7 +56,11 @@ const contentTypes: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
+  ".json": "application/json; charset=utf-8",
 };
+
+/** The schema of manifests, by which the editor completes them. */
+const schema = "manifests/manifest.schema.json";
 
 /** Modules of the first screen, which the page announces so that a browser loads them at once. */
 const early = ["core/html.js", "core/api.js", "core/session.js", "core/shell.js", "screens/screens.js"];
@@ -70,6 +74,7 @@ async function readConsole(): Promise<ConsoleFiles> {
     const at = new URL(`../../${folder}`, import.meta.url);
     for (const name of await namesIn(at)) sources.set(folder + name, await readFile(new URL(name, at)));
   }
+  sources.set(schema, await readFile(new URL(`../../${schema}`, import.meta.url)));
   for (const name of packages)
     sources.set(vendored(name), withoutMap(await readFile(new URL(import.meta.resolve(name)))));
   const parts = new URL("./browser/dist/", import.meta.resolve("yaml/package.json"));
@@ -133,7 +138,9 @@ ${preloads}<script type="module" src="${at}/main.js"></script>
 /** Returns the paths of the served files below a folder; none if this installation lacks it. */
 async function namesIn(folder: URL): Promise<readonly string[]> {
   const names = await readdir(folder, { recursive: true }).catch(() => []);
-  return names.filter((name) => Object.hasOwn(contentTypes, extname(name))).map((name) => name.replaceAll("\\", "/"));
+  return names
+    .filter((name) => Object.hasOwn(contentTypes, extname(name)) && extname(name) !== ".json")
+    .map((name) => name.replaceAll("\\", "/"));
 }
 
 function vendored(name: string): string {

@@ -35,6 +35,8 @@ describe("the screens of the console", () => {
       "a run of a workflow": { at: `#/workflows/flow/${seeded.flowRunId}`, sign: "Inputs" },
       "an agent": { at: "#/agents/stored", sign: "At most" },
       knowledge: { at: "#/knowledge", sign: "handbook" },
+      skills: { at: "#/skills", sign: "Skills" },
+      quality: { at: "#/quality", sign: "Quality" },
       usage: { at: "#/usage", sign: "Highest day" },
       audit: { at: "#/audit", sign: "manifest_published" },
       health: { at: "#/health", sign: "Requests answered" },

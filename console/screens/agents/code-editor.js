@@ -1,3 +1,4 @@
+import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { defaultHighlightStyle, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
@@ -7,6 +8,7 @@ import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirro
 import { tags } from "@lezer/highlight";
 import { parseDocument, stringify } from "yaml";
 import { isDark } from "../../core/theme.js";
+import { completionsAt, loadSchema } from "./completion.js";
 
 // The editor of manifests: YAML with colours and marks at the problems that the server finds. It is a module of its own, because it is
 // larger than the rest of the console.
@@ -49,7 +51,8 @@ export function mountEditor(host, { text, label, onChange }) {
         history(),
         highlightActiveLine(),
         lintGutter(),
-        keymap.of([...defaultKeymap, ...historyKeymap]),
+        keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]),
+        autocompletion({ override: [complete], icons: false }),
         yaml(),
         syntaxHighlighting(dark ? darkColours : defaultHighlightStyle),
         EditorView.theme(theme, { dark }),
@@ -69,6 +72,28 @@ export function mountEditor(host, { text, label, onChange }) {
       );
     },
     remove: () => view.destroy(),
+  };
+}
+
+/** The schema; null until a completion was asked for, or after a failure. */
+let loading = null;
+
+async function complete({ state, pos, explicit }) {
+  loading ??= loadSchema().catch(() => {
+    loading = null;
+    return {};
+  });
+  const found = completionsAt(await loading, state.sliceDoc(0, pos));
+  // An empty line asks nothing unless the person does.
+  if (found === null || (found.from === pos && !explicit)) return null;
+  return {
+    from: found.from,
+    options: found.options.map(({ label, kind, detail, info }) => ({
+      ...{ label, detail, type: kind },
+      ...(info && { info }),
+      ...(kind === "property" && { apply: `${label}: ` }),
+    })),
+    validFor: /^[\w.-]*$/,
   };
 }
 
@@ -101,6 +126,9 @@ const theme = {
   ".cm-activeLine": { backgroundColor: "var(--hover)" },
   "&.cm-focused": { outline: "2px solid var(--accent)" },
   ".cm-content": { caretColor: "var(--text)", padding: "0.5rem 0" },
+  ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "16rem" },
+  ".cm-completionInfo": { maxWidth: "24rem", padding: "0.5rem", whiteSpace: "normal", fontFamily: "var(--font)" },
+  ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)" },
 };
 
