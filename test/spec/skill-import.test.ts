@@ -134,7 +134,7 @@ describe("skills of a code host", () => {
     await refused(409, "origin_mismatch", "POST", "/-/import", { source: sourceOf(rival, "taken") });
   });
 
-  test("LIB-005 LIB-031 an adopted import is a draft of the operator, and is updated from its origin", async () => {
+  test("LIB-005 LIB-031 AUDIT-024 an adopted import is a draft of the operator, and is updated from its origin", async () => {
     const repo = repoWith(skillIn("adopting"));
     await bring(sourceOf(repo, "adopting"));
     const adopted = await ok(201, "POST", "/adopting/versions/0.1.0/adopt", { reason: "Read." });
@@ -160,6 +160,11 @@ describe("skills of a code host", () => {
         ["ann", sourceOf(repo, "adopting")],
       ],
     );
+    const { json: adoptions } = await server.get("/audit?event_type=skill_adopted", { key: keys.ann });
+    const [adoption] = adoptions.items.filter(
+      (row: { payload: { skill: string } }) => row.payload.skill === "adopting",
+    );
+    assert.deepEqual([adoption?.principal_subj, adoption?.payload.version], ["ann", "0.1.1"]);
     await refused(409, "parent_rejected", "POST", `/${await rejected()}/versions/0.1.0/adopt`, { reason: "Read." });
   });
 

@@ -310,7 +310,7 @@ describe("skills in a run", () => {
     assert.match(systemOf(mock.requests.at(-1)) ?? "", /The skill brewing-tea is active/);
   });
 
-  test("SPEC-061 the decider suggests a skill that fits, above both thresholds", async () => {
+  test("SPEC-061 SPEC-060 the decider suggests a skill that fits, above both thresholds", async () => {
     const decided = (choice: string, probabilities: object) =>
       jsonScript(200, {
         ...{ success: true, errors: [], messages: [] },
