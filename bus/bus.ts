@@ -189,10 +189,17 @@ export class Bus {
    */
   placeOver(actorNodes: readonly NodeId[] | ActorNodes): void {
     this.#placement = new Placement(actorNodes);
+    // A host may be gone without a connection to it that was lost: then no call of `lost` forgets its actors.
+    for (const [id, node] of this.#strayed) if (this.#isGone(node)) this.#strayed.delete(id);
     for (const listener of this.#placedListeners) listener();
     for (const [, subscription] of this.#subscriptions) this.#subscribeAtHomeToo(subscription);
     for (const topic of this.#everywhere.keys())
       for (const node of this.#placement.nodes) this.#linkTo(node)?.subscribe(topic);
+  }
+
+  /** True if a node holds no actors and has no connection to this one. */
+  #isGone(node: NodeId): boolean {
+    return !this.#placement.nodes.includes(node) && !this.#peers.has(node);
   }
 
   /** Calls `listener` after each change of the placement. */
@@ -234,7 +241,8 @@ export class Bus {
   /** From now on an actor, and all that are placed with it, live on another node than their home, as far as this node knows. */
   livesAt(actor: AnyAddress, node: NodeId): void {
     const id = placeId(actor);
-    if (node === this.homeOf(actor)) this.#strayed.delete(id);
+    // A late message may name a host that is gone, where nothing would reach the actor.
+    if (node === this.homeOf(actor) || this.#isGone(node)) this.#strayed.delete(id);
     else {
       // The home of an actor knows where it is, so forgetting costs one redirect.
       if (this.#strayed.size >= strayedMax) this.#strayed.clear();

@@ -211,3 +211,26 @@ test("a tell to the former node of an actor is dropped and counted there", async
   assert.deepEqual(handled, []);
   assert.equal(net.node(0).bus.dropped.tell, 1);
 });
+
+test("an actor is found at its home after the loss of a host that had no connection", async () => {
+  const { sim, net, asker } = threeNodes(1, [0, 2]);
+  const home = asker.homeOf(to);
+  const [left, right] = asker.actorNodes as [typeof home, typeof home];
+  const other = home === left ? right : left;
+  // The connection was lost before the host was: a partition comes first.
+  asker.livesAt(to, other);
+  asker.lost(other);
+  asker.livesAt(to, other);
+  const before = asker.nodeOf(to);
+
+  asker.placeOver([home]);
+  const after = asker.nodeOf(to);
+  // A message from before the loss arrives late.
+  asker.livesAt(to, other);
+  const late = asker.nodeOf(to);
+
+  assert.deepEqual([before, after, late], [other, home, home]);
+  const outcome = await sim.until(outcomeOf(asker.ask(to, "echo", message(1))));
+  assert.ok("answer" in outcome, JSON.stringify(outcome));
+  assert.deepEqual(net.crashes, []);
+});
