@@ -5,6 +5,7 @@ import Database from "better-sqlite3";
 import { calls, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { callsOf } from "../support/model-calls.ts";
+import { onOneHost } from "../support/on-two-hosts.ts";
 import { sqliteIn } from "../support/seed.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -374,7 +375,8 @@ describe("the tree of a conversation", () => {
     assert.deepEqual([nobody.status, nobody.text], [200, ""]);
   });
 
-  test("SESS-015 DELETE removes every word of the thread, its runs and its answers", async () => {
+  const reads = onOneHost("it reads the file of SQLite");
+  test("SESS-015 DELETE removes every word of the thread, its runs and its answers", { skip: reads }, async () => {
     const word = "zyxwvplanted";
     const headers = { "idempotency-key": "planted-key" };
     const body = turn("agent", `remember ${word}`, { thread_id: "doomed" });
