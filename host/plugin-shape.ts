@@ -96,6 +96,7 @@ const setting = object({
   accepts: anyText,
   help: text,
   secret: flag,
+  testOnly: optional(flag),
   literals: optional(callable),
   read: callable,
 });

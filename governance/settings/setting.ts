@@ -16,6 +16,8 @@ export interface Setting<T> {
   readonly help: string;
   /** True if the value is never printed and is masked everywhere. */
   readonly secret: boolean;
+  /** True if the setting is refused in production. */
+  readonly testOnly?: boolean;
   /** Returns the secrets in the value of a secret setting, which are masked by themselves; absent for none. */
   literals?(value: T): readonly string[];
   /** Parses the text. Throws an Error with the problem. Never called for an empty text, which means unset. */
@@ -66,6 +68,11 @@ export function setting<T>(
 /** Returns the setting under its name without SVC_, for names that a specification fixes, such as STRIPE_SECRET_KEY. */
 export function unprefixed<T>(setting: Setting<T>): Setting<T> {
   return { ...setting, name: setting.name.slice(prefix.length) };
+}
+
+/** Returns a setting of a plugin that is for tests: refused in production. */
+export function forTests<T>(setting: Setting<T>): Setting<T> {
+  return { ...setting, testOnly: true };
 }
 
 /** Returns a default as the user would write it; empty if the variable is best left unset. */

@@ -194,6 +194,9 @@ export function readSettings(
   ) as unknown as Values;
   const pluginSettings = Object.fromEntries(own.map((setting) => [setting.name, read(plainly(setting))]));
 
+  for (const { name, testOnly } of own)
+    if (testOnly === true && values.environment === "production" && fromEnvironment.includes(name))
+      issues.push({ name, reason: "is not for production" });
   for (const [name, plugin] of Object.entries(settingsOfPlugins)) {
     const isSet = (environment[name]?.trim() ?? "") !== "";
     if (isSet && own.every((setting) => setting.name !== name))

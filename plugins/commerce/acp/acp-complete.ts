@@ -6,7 +6,7 @@ import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { brandByStorefront } from "../brands/brand-lookup.ts";
 import { raiseOp, takeStockOp } from "../catalog/products.ts";
 import { commerceOrder } from "../checkout/checkout-audit.ts";
-import { openPayments, type Payments } from "../checkout/stripe-client.ts";
+import { openPayments, type Payments } from "../core/stripe.ts";
 import { insertAttributionOp, insertOrderOp, markOversoldOps, type OrderRow } from "../orders/orders.ts";
 import { acpBusy } from "./acp-form.ts";
 import { type ComputedSession, problem, withMessage } from "./acp-session.ts";

@@ -6,6 +6,7 @@ import { settingOf } from "../../../governance/settings/settings.ts";
 import { requestMs, type TenantStore, type WriteOp } from "../../../storage/store/store.ts";
 import type { PluginRunServices } from "../../plugin.ts";
 import { stripeApiBaseSetting, stripeKeySetting, stripeWebhookSecretSetting } from "../core/shop-settings.ts";
+import type { StripePlace } from "../core/stripe.ts";
 import { recordEvent, type SourceDeps, tokenOf } from "../sources/entity-source.ts";
 import { findAccount } from "./account-source.ts";
 import { paidOp } from "./accounts.ts";
@@ -24,7 +25,7 @@ import {
 } from "./billing-table.ts";
 import { payOrderOps } from "./quote-order.ts";
 import { type InvoiceRow, invoiceById, linkInvoiceOp, payInvoiceOp } from "./quotes.ts";
-import { BillingRefused, createBill, payBill, type StripePlace } from "./stripe-billing.ts";
+import { BillingRefused, createBill, payBill } from "./stripe-billing.ts";
 
 // Invoices at billing providers. `internal` only records them. `stripe` also makes an invoice there after the order is stored: a task
 // tells it until it answers. A provider that refuses (4xx) leaves the invoice to `internal`.

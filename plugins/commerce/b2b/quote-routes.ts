@@ -4,6 +4,7 @@ import { auditOp } from "../../../governance/audit.ts";
 import { json } from "../../../http/exchange/reply.ts";
 import { type Route, route } from "../../../http/route.ts";
 import { requestMs } from "../../../storage/store/store.ts";
+import { readPaymentEvent } from "../core/stripe.ts";
 import { sourceNotNative, sourceUnavailable } from "../sources/entity-codes.ts";
 import { effectiveSource, tokenOf } from "../sources/entity-source.ts";
 import { findInvoice, findQuote, listInvoices, listQuotes, refuseForeign } from "./account-source.ts";
@@ -38,7 +39,6 @@ import { putBillingSettingsOp } from "./billing-table.ts";
 import { invoiceById } from "./quotes.ts";
 import { acceptQuote, convertQuote, currentQuote, makeQuote, sendQuote } from "./quoting.ts";
 import { actingOf, depsOf } from "./request-deps.ts";
-import { readEvent } from "./stripe-billing.ts";
 import { invoiceView, quoteView } from "./views.ts";
 
 // Quotes, invoices and billing providers.
@@ -330,11 +330,11 @@ const webhook = route({
     const deps = named === null ? null : depsOf(context, named.tenant_id);
     const secrets = deps === null ? deploymentSecrets(context.settings) : await eventSecrets(deps);
     if (secrets.length === 0) throw new SvcError(billingNotConfigured);
-    const event = await readEvent(rawBody, exchange.head.headers["stripe-signature"] ?? "", secrets);
+    const event = await readPaymentEvent(rawBody, exchange.head.headers["stripe-signature"] ?? "", secrets);
     if (event === null) throw new SvcError(invalidBillingSignature);
     if (deps === null || named === null || !invoiceEvents.includes(event.type)) return json({ received: true });
     const invoice = await invoiceById(deps.store, named.invoice_id);
-    const { amount_paid, currency } = event.object;
+    const { amount_paid, currency } = event.data.object;
     if (invoice?.status !== "open") return json({ received: true });
     if (amount_paid !== invoice.amount_cents || currency !== invoice.currency) {
       context.metrics.countOwn("svc_commerce_billing_mismatch_total", {});

@@ -1,5 +1,4 @@
-import type Stripe from "stripe";
-import type { Fetch } from "../../../governance/egress/sdk-fetch.ts";
+import { openStripe, type StripePlace } from "../core/stripe.ts";
 import type { InvoiceRow } from "./quotes.ts";
 
 // Invoices at Stripe. Every request has an idempotency key of the invoice, so that a repetition makes nothing twice.
@@ -10,18 +9,6 @@ export class BillingRefused extends Error {
     super(problem, options);
     this.name = "BillingRefused";
   }
-}
-
-/** The version of the API that these requests are written for. */
-const apiVersion = "2026-10-28.endive";
-const answerMs = 20_000;
-
-/** The way to Stripe with one key. */
-export interface StripePlace {
-  readonly key: string;
-  /** The address of the API; empty for Stripe's own. */
-  readonly base: string;
-  readonly send: Fetch;
 }
 
 /** An invoice at the provider. */
@@ -37,7 +24,7 @@ export async function createBill(
   invoice: InvoiceRow,
   account: { readonly id: string; readonly name: string },
 ): Promise<Bill> {
-  const client = await clientOf(place);
+  const client = await openStripe(place);
   const metadata = { tenant_id: tenantId, invoice_id: invoice.id, account_id: account.id };
   const key = (step: string) => ({ idempotencyKey: `svc-${step}-${tenantId}-${invoice.id}` });
   return refusing(async () => {
@@ -65,52 +52,10 @@ export async function createBill(
 
 /** Charges the invoice there; returns true if it is paid. Throws as `createBill` does. */
 export async function payBill(place: StripePlace, tenantId: string, invoice: InvoiceRow): Promise<boolean> {
-  const client = await clientOf(place);
+  const client = await openStripe(place);
   const idempotencyKey = `svc-pay-${tenantId}-${invoice.id}`;
   const paid = await refusing(() => client.invoices.pay(invoice.external_ref, {}, { idempotencyKey }));
   return paid.status === "paid" && paid.amount_paid === invoice.amount_cents && paid.currency === invoice.currency;
-}
-
-/** An event of Stripe whose signature is right, as far as invoices need it. */
-export interface BillingEvent {
-  readonly id: string;
-  readonly type: string;
-  readonly object: Readonly<Record<string, unknown>>;
-}
-
-/** Returns the event of a signed body; null if no secret made the signature. */
-export async function readEvent(
-  body: Buffer,
-  header: string,
-  secrets: readonly string[],
-): Promise<BillingEvent | null> {
-  const { default: Api } = await import("stripe");
-  for (const secret of secrets) {
-    try {
-      const event = Api.webhooks.constructEvent(body, header, secret);
-      return { id: event.id, type: event.type, object: event.data.object as unknown as BillingEvent["object"] };
-    } catch {
-      // Another secret may fit.
-    }
-  }
-  return null;
-}
-
-async function clientOf({ key, base, send }: StripePlace): Promise<Stripe> {
-  const { default: Api } = await import("stripe");
-  const url = base === "" ? null : new URL(base);
-  return new Api(key, {
-    apiVersion,
-    httpClient: Api.createFetchHttpClient(send as never),
-    maxNetworkRetries: 0,
-    telemetry: false,
-    timeout: answerMs,
-    ...(url !== null && {
-      protocol: url.protocol === "http:" ? ("http" as const) : ("https" as const),
-      host: url.hostname,
-      port: url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port),
-    }),
-  });
 }
 
 async function refusing<T>(ask: () => Promise<T>): Promise<T> {

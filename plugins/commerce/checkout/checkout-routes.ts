@@ -31,8 +31,8 @@ const webhook = route({
     const secret = settingOf(settings, stripeWebhookSecretSetting);
     if (secret === "") throw new SvcError(paymentsUnset);
     const signature = exchange.head.headers["stripe-signature"] ?? "";
-    const { readPaymentEvent } = await import("./stripe-client.ts");
-    const event = await readPaymentEvent(rawBody, signature, secret);
+    const { readPaymentEvent } = await import("../core/stripe.ts");
+    const event = await readPaymentEvent(rawBody, signature, [secret]);
     if (event === null) throw new SvcError(unsignedPayment);
     const { applyPaymentEvent } = await import("./payment-events.ts");
     await applyPaymentEvent(event, { bus, env, store, mask });

@@ -19,13 +19,13 @@ import {
   stripeSuccessUrlSetting,
   taxBpsSetting,
 } from "../core/shop-settings.ts";
+import { openPayments, type Payments } from "../core/stripe.ts";
 import { type ConsentRow, insertConsent, newestConsent } from "../orders/consents.ts";
 import { insertOrderOp, type OrderRow, openOrders, orderById, setCancelledOp, setSessionOp } from "../orders/orders.ts";
 import { noteBuyerOp, sessionOf } from "../orders/sessions.ts";
 import { boundFacts, orderIdOf, type Priced, priceCheckout } from "./checkout.ts";
 import { consentRecorded } from "./checkout-audit.ts";
 import { shippingOptions } from "./shipping.ts";
-import { openPayments, type Payments } from "./stripe-client.ts";
 
 const closed = { additionalProperties: false } as const;
 const noThread = toolError("not_found", "there is no checkout without a conversation");

@@ -7,6 +7,7 @@ import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.t
 import { clearPaid } from "../cart/carts.ts";
 import { giveStockOp, raiseOp, takeStockOp } from "../catalog/products.ts";
 import { isCents, lessCents } from "../core/money.ts";
+import type { PaymentEvent } from "../core/stripe.ts";
 import {
   insertAttributionOp,
   insertPaymentEventOp,
@@ -19,7 +20,6 @@ import {
 } from "../orders/orders.ts";
 import { sessionOf } from "../orders/sessions.ts";
 import { commerceOrder } from "./checkout-audit.ts";
-import type { PaymentEvent } from "./stripe-client.ts";
 
 // Applies events of the payment provider to orders. Events may come in any order and repeatedly: each is kept by its id in the batch
 // that applies it, and each change is guarded by the state of the order as it was read.

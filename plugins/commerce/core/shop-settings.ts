@@ -1,4 +1,4 @@
-import { bool, int, json, list, text, unprefixed, url } from "../../../governance/settings/setting.ts";
+import { bool, forTests, int, json, list, text, unprefixed, url } from "../../../governance/settings/setting.ts";
 import { type Carriers, defaultShipping, readCarriers, readShipping, type Shipping } from "./shipping-settings.ts";
 
 // The settings that several folders read. Names of the specification have no SVC_ (`unprefixed`).
@@ -47,8 +47,10 @@ export const stripeWebhookSecretSetting = unprefixed(
   text("STRIPE_WEBHOOK_SECRET", "", "Secret with which the payment provider signs its events.", { secret: true }),
 );
 /** Another address of the payment provider. */
-export const stripeApiBaseSetting = unprefixed(
-  url("STRIPE_API_BASE", "Address of a stand-in for the payment provider, for tests; not in production."),
+export const stripeApiBaseSetting = forTests(
+  unprefixed(
+    url("STRIPE_API_BASE", "Address of a stand-in for the payment provider, for tests; refused in production."),
+  ),
 );
 /** The page after a payment. */
 export const stripeSuccessUrlSetting = unprefixed(

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
+import { readSettings } from "../../../governance/settings/settings.ts";
 import { allMigrations } from "../../../host/all-migrations.ts";
 import { collisions } from "../../../host/plugin-collisions.ts";
 import { schemaIssues } from "../../../host/plugin-schemas.ts";
@@ -41,6 +42,15 @@ test("the plugin has the shape of a plugin, and no name of svc", () => {
   assert.deepEqual(shapeProblems(plugin), []);
   assert.deepEqual(collisions(loaded), []);
   assert.deepEqual(schemaIssues(loaded), []);
+});
+
+test("STRIPE_API_BASE is refused in production", () => {
+  const { settings = [] } = plugin;
+  const reasons = (environment: string) =>
+    readSettings({ SVC_ENVIRONMENT: environment, STRIPE_API_BASE: "https://stand-in.example" }, settings).issues;
+
+  assert.deepEqual(reasons("production"), [{ name: "STRIPE_API_BASE", reason: "is not for production" }]);
+  assert.deepEqual(reasons("development"), []);
 });
 
 test("OPS-022 revisions of the shop are 0006 to 0018, and sort before 0100", () => {

@@ -1,7 +1,7 @@
 import type { Stripe as StripeClient } from "stripe";
 import type { Fetch } from "../../../governance/egress/sdk-fetch.ts";
 import { type Settings, settingOf } from "../../../governance/settings/settings.ts";
-import { stripeApiBaseSetting, stripeKeySetting } from "../core/shop-settings.ts";
+import { stripeApiBaseSetting, stripeKeySetting } from "./shop-settings.ts";
 
 // The payment provider. The library loads at the first use.
 
@@ -15,12 +15,24 @@ export type Payments = Pick<
   "checkout" | "paymentIntents" | "refunds" | "invoices" | "customers" | "invoiceItems"
 >;
 
-/** Returns the payment provider; null without STRIPE_SECRET_KEY. `send` sends the requests. */
+/** The way to the provider with one key. */
+export interface StripePlace {
+  readonly key: string;
+  /** The address of the API; empty for the provider's own. */
+  readonly base: string;
+  /** Sends the requests. */
+  readonly send: Fetch;
+}
+
+/** Returns the payment provider of the deployment; null without STRIPE_SECRET_KEY. */
 export async function openPayments(settings: Settings, send: Fetch): Promise<Payments | null> {
   const key = settingOf(settings, stripeKeySetting);
-  if (key === "") return null;
+  return key === "" ? null : openStripe({ key, base: settingOf(settings, stripeApiBaseSetting), send });
+}
+
+/** Returns the payment provider at a place. */
+export async function openStripe({ key, base, send }: StripePlace): Promise<Payments> {
   const { Stripe } = await import("stripe");
-  const base = settingOf(settings, stripeApiBaseSetting);
   const at = base === "" ? null : new URL(base);
   return new Stripe(key, {
     apiVersion,
@@ -31,7 +43,7 @@ export async function openPayments(settings: Settings, send: Fetch): Promise<Pay
     ...(at !== null && {
       protocol: at.protocol === "http:" ? "http" : "https",
       host: at.hostname,
-      ...(at.port !== "" && { port: Number(at.port) }),
+      port: Number(at.port) || (at.protocol === "http:" ? 80 : 443),
     }),
   });
 }
@@ -43,12 +55,22 @@ export interface PaymentEvent {
   readonly data: { readonly object: Readonly<Record<string, unknown>> };
 }
 
-/** Returns the event of a body that the provider has signed; null if the signature does not fit or is older than five minutes. */
-export async function readPaymentEvent(body: Buffer, signature: string, secret: string): Promise<PaymentEvent | null> {
+/**
+ * Returns the event of a body that the provider has signed with one of the secrets; null if no signature fits or it is older than five
+ * minutes.
+ */
+export async function readPaymentEvent(
+  body: Buffer,
+  signature: string,
+  secrets: readonly string[],
+): Promise<PaymentEvent | null> {
   const { Stripe } = await import("stripe");
-  try {
-    return Stripe.webhooks.constructEvent(body, signature, secret) as unknown as PaymentEvent;
-  } catch {
-    return null;
+  for (const secret of secrets) {
+    try {
+      return Stripe.webhooks.constructEvent(body, signature, secret) as unknown as PaymentEvent;
+    } catch {
+      // Another secret may fit.
+    }
   }
+  return null;
 }
