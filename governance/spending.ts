@@ -1,5 +1,6 @@
 import type { RuntimeKeyRow } from "../storage/tables/runtime-keys.ts";
 import type { Budget } from "./settings/budgets.ts";
+import type { CallerBudget } from "./settings/settings.ts";
 
 // Which budgets of SVC_BUDGETS apply to a run, and when their periods begin and end.
 
@@ -31,9 +32,11 @@ interface PayingKeys {
 export class Spending {
   readonly #byTenant = new Map<string, Budget[]>();
   readonly #access: PayingKeys;
+  readonly #ofCallers: readonly CallerBudget[];
 
-  constructor(budgets: readonly Budget[], access: PayingKeys) {
+  constructor(budgets: readonly Budget[], access: PayingKeys, ofCallers: readonly CallerBudget[] = []) {
     this.#access = access;
+    this.#ofCallers = ofCallers;
     for (const budget of budgets) {
       const own = this.#byTenant.get(budget.tenant_id) ?? [];
       own.push(budget);
@@ -53,15 +56,21 @@ export class Spending {
     const subs = behalf === undefined ? [sub] : [sub, behalf];
     const paying = new Set(subs.flatMap((one) => this.#access.payingKeys(tenantId, one, now)));
     const ofKeys = [...paying].map((row) => ({ budget: keyBudget(tenantId, row), subject: "" }));
-    const own = this.#byTenant.get(tenantId);
-    if (own === undefined) return ofKeys.length === 0 ? none : ofKeys;
-    const configured = own.flatMap((budget) => {
+    const configured = (this.#byTenant.get(tenantId) ?? []).flatMap((budget) => {
       if (budget.manifest !== null && budget.manifest !== manifest) return [];
       if (budget.principal === "*") return [{ budget, subject: sub }];
       return budget.principal === null || budget.principal === sub ? [{ budget, subject: "" }] : [];
     });
-    return [...configured, ...ofKeys];
+    const found = [...configured, ...ofKeys];
+    if (found.length > 0) return found;
+    const shared = this.#ofCallers.filter((one) => sub.startsWith(one.sub));
+    return shared.length === 0 ? none : shared.map((one) => ({ budget: callerBudget(tenantId, one), subject: "" }));
   }
+}
+
+/** Returns the budget of callers of a plugin, as an entry of SVC_BUDGETS. No entry can have its id. */
+export function callerBudget(tenant_id: string, { id, period, tokens }: CallerBudget): Budget {
+  return { id, tenant_id, principal: null, manifest: null, period, tokens, usd: null, webhooks: [] };
 }
 
 /** Returns the budget of a key that was made at run time, as an entry of SVC_BUDGETS. No entry can have its id. */

@@ -317,7 +317,7 @@ export function createActorDeps(
     },
     access,
     readAccess,
-    spending: new Spending(settings.budgets, access),
+    spending: new Spending(settings.budgets, access, settings.callerBudgets),
     store,
     models,
     tokens: new TokenCounter(env),

@@ -1,6 +1,6 @@
-import { type Environment, readSettings, type Settings, withEntryPoints } from "../governance/settings/settings.ts";
+import { type Environment, readSettings, type Settings, withRulesOf } from "../governance/settings/settings.ts";
 import { type SettingIssue, SettingsError } from "../governance/settings/settings-error.ts";
-import { type LoadedPlugin, pluginEntryPoints, pluginSettings } from "./plugin-seams.ts";
+import { type LoadedPlugin, pluginBudgets, pluginEntryPoints, pluginSettings } from "./plugin-seams.ts";
 import { importPlugins, pluginsOf } from "./plugins.ts";
 
 // Reads the settings and plugins of a process. Threads receive the settings and do not load this code.
@@ -30,7 +30,11 @@ export async function readDeployment(
     // These checks import every layer. The tests make them for what ships with svc.
     if (alone.settings.plugins.length > 0) await refuseConflicts(plugins);
     const { settings, issues } = readSettings(environment, pluginSettings(plugins));
-    return { settings: withEntryPoints(settings, pluginEntryPoints(plugins, settings)), issues, plugins };
+    const rules = {
+      entryPoints: pluginEntryPoints(plugins, settings),
+      callerBudgets: pluginBudgets(plugins, settings),
+    };
+    return { settings: withRulesOf(settings, rules), issues, plugins };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     return { ...alone, plugins: [], issues: [...alone.issues, ...error.issues] };

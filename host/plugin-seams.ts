@@ -12,7 +12,7 @@ import type { MakeControl, MakeInputControl } from "../governance/controls/contr
 import { hookControl } from "../governance/controls/hook.ts";
 import type { MetricEntry } from "../governance/metrics.ts";
 import type { Setting } from "../governance/settings/setting.ts";
-import type { EntryPointRules, Settings } from "../governance/settings/settings.ts";
+import type { CallerBudget, EntryPointRules, Settings } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
 import type {
   Plugin,
@@ -163,6 +163,13 @@ export function pluginEntryPoints(plugins: Plugins, settings: Settings): readonl
       grants: entry.grants?.(settings) ?? [],
       threads: entry.threads?.(settings) ?? [],
     })),
+  );
+}
+
+/** Returns the budgets of the callers of plugins. */
+export function pluginBudgets(plugins: Plugins, settings: Settings): readonly CallerBudget[] {
+  return plugins.flatMap(({ plugin }) =>
+    (plugin.callerBudgets?.(settings) ?? []).map((budget) => ({ ...budget, id: `${plugin.name}:${budget.id}` })),
   );
 }
 

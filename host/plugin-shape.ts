@@ -253,6 +253,7 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
       }),
     ),
   ),
+  callerBudgets: optional(callable),
   outbox: optional(
     map(/^[a-z][a-z0-9_]{0,31}$/, object({ attemptsMax: count, timeoutMs: count, pauseMs: count, send: callable })),
   ),

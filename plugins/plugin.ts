@@ -16,7 +16,7 @@ import type { Control, GovernedCall, GovernedRun, InputControl } from "../govern
 import type { Outgoing } from "../governance/egress/outgoing.ts";
 import type { SecretMask, Secrets } from "../governance/secret-mask.ts";
 import type { Setting } from "../governance/settings/setting.ts";
-import type { EntryPointGrant, Settings } from "../governance/settings/settings.ts";
+import type { CallerBudget, EntryPointGrant, Settings } from "../governance/settings/settings.ts";
 import type { Port } from "../governance/workflows/definition.ts";
 import type { Route } from "../http/route.ts";
 import type { CompiledAgent } from "../manifests/compile/compiled.ts";
@@ -88,6 +88,11 @@ export interface Plugin {
   readonly metrics?: Readonly<Record<string, PluginMetric>>;
   /** Entry points of runs by name; `plugins/runs.ts` starts and reads the runs. */
   readonly entryPoints?: Readonly<Record<string, PluginEntryPoint>>;
+  /**
+   * Budgets of each tenant for callers that the plugin makes, where SVC_BUDGETS has none for them. Called once, as `grants` of an entry
+   * point is.
+   */
+  callerBudgets?(settings: Settings): readonly CallerBudget[];
   /** Kinds of deliveries by name: rows of the outbox that the plugin sends. See `plugins/outbox.ts`. */
   readonly outbox?: Readonly<Record<string, PluginOutbox>>;
 }

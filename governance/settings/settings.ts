@@ -93,6 +93,8 @@ export interface Settings extends Values {
   readonly pluginSettings: Readonly<Record<string, unknown>>;
   /** What the settings mean for the entry points of plugins. */
   readonly entryPoints: readonly EntryPointRules[];
+  /** Budgets of callers of plugins, for tenants that have no budget for them. */
+  readonly callerBudgets: readonly CallerBudget[];
   /** Keys of providers that the environment defines. */
   readonly providerApiKeys: Readonly<Partial<Record<KeyedProviderName, string>>>;
   /** Values of secret:NAME with SVC_SECRETS_BACKEND=env. */
@@ -115,6 +117,16 @@ export interface EntryPointRules {
   readonly grants: readonly EntryPointGrant[];
   /** Beginnings of the suffixes of threads on which other entry points start no turn. */
   readonly threads: readonly string[];
+}
+
+/** A budget that a plugin gives each tenant for some of its callers, unless SVC_BUDGETS has one for them. */
+export interface CallerBudget {
+  readonly id: string;
+  /** The beginning of the callers' subjects. */
+  readonly sub: string;
+  readonly period: "day" | "month";
+  /** Tokens that these callers of a tenant may spend together. */
+  readonly tokens: number;
 }
 
 /** The scopes of principals of one scheme. */
@@ -146,9 +158,9 @@ export function loadSettings(environment: Environment, own: readonly Setting<unk
   return settings;
 }
 
-/** Returns the settings with the rules of plugins' entry points. */
-export function withEntryPoints(settings: Settings, entryPoints: readonly EntryPointRules[]): Settings {
-  return freeze({ ...settings, entryPoints });
+/** Returns the settings with the rules of plugins. */
+export function withRulesOf(settings: Settings, rules: Pick<Settings, "entryPoints" | "callerBudgets">): Settings {
+  return freeze({ ...settings, ...rules });
 }
 
 /** Returns the settings without the signing key of `svc mint-jwt`: a server only verifies tokens. */
@@ -224,6 +236,7 @@ export function readSettings(
     duties,
     pluginSettings,
     entryPoints: [],
+    callerBudgets: [],
     allowedHosts: values.allowedHosts.length > 0 ? values.allowedHosts : defaultHosts(values.host),
     objectStorePath: values.objectStorePath || join(values.dataDir, "objects"),
     // Another host would not find what lies in the data directory of this one.

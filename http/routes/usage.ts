@@ -1,7 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import type { Budget } from "../../governance/settings/budgets.ts";
-import { keyBudget, periodAt } from "../../governance/spending.ts";
+import { callerBudget, keyBudget, periodAt } from "../../governance/spending.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { spendingOfPeriod } from "../../storage/tables/budget-spending.ts";
 import { runtimeKeysOf } from "../../storage/tables/runtime-keys.ts";
@@ -206,21 +206,24 @@ const budgets = route({
     const keys = settings.runtimeKeys ? await runtimeKeysOf(tenant) : [];
     const ofKeys = keys.filter(({ budget }) => budget !== null).map((row) => keyBudget(principal.tenant_id, row));
     const pages = await Promise.all([...own, ...ofKeys].map((budget) => standingOf(budget, tenant, env.now())));
-    return json({ items: pages.flat() });
+    // A tenant has the budgets of plugins whose callers have spent from them.
+    const shared = settings.callerBudgets.map((budget) => callerBudget(principal.tenant_id, budget));
+    const ofCallers = await Promise.all(shared.map((budget) => standingOf(budget, tenant, env.now(), false)));
+    return json({ items: [...pages, ...ofCallers].flat() });
   },
 });
 
 /** Max callers listed for a budget of each caller. */
 const subjectsMax = 200;
 
-async function standingOf(budget: Budget, store: TenantStore, now: number) {
+async function standingOf(budget: Budget, store: TenantStore, now: number, isShownUnspent = true) {
   const { start, end } = periodAt(budget, now);
   const rows = await spendingOfPeriod(store, budget.id, start, subjectsMax);
   const isForEach = budget.principal === "*";
   // The setting may have changed during the period.
   const counted = rows.filter(({ subject }) => (subject !== "") === isForEach);
   const none = { subject: "", tokens: 0, usd: 0, settled_tokens: 0, settled_usd: 0, warned: 0 };
-  return (counted.length === 0 && !isForEach ? [none] : counted).map((row) => {
+  return (counted.length === 0 && !isForEach && isShownUnspent ? [none] : counted).map((row) => {
     const spent = (unit: "tokens" | "usd") => {
       const settled = unit === "tokens" ? row.settled_tokens : row.settled_usd;
       const limit = budget[unit];

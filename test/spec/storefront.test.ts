@@ -281,6 +281,19 @@ describe("storefronts", () => {
     assert.match(JSON.stringify(mock.requests.at(-1)?.body.messages), /remember me/);
   });
 
+  test("LIM-015 the shoppers of a brand share a budget of a day, which SVC_BUDGETS may replace", async () => {
+    await server.restart({ SVC_SHOP_DAILY_TOKENS: "1" });
+    const spent = (await server.post("/shop/shoes/chat", say("hi"))).json;
+    const budgets = JSON.stringify([{ id: "own", tenant: "shoes", period: "day", tokens: 1_000_000 }]);
+    await server.restart({ SVC_SHOP_DAILY_TOKENS: "1", SVC_BUDGETS: budgets });
+    const own = await server.post("/shop/shoes/chat", say("hi"));
+    await server.restart({ SVC_SHOP_DAILY_TOKENS: "0", SVC_BUDGETS: "" });
+    const unbounded = await server.post("/shop/shoes/chat", say("hi"));
+
+    assert.equal(spent.error, "budget_exceeded");
+    assert.deepEqual([own.status, unbounded.status], [200, 200]);
+  });
+
   test("LIM-015 the rate of one storefront is used up alone", async () => {
     await server.restart({ SVC_SHOP_RATE_LIMIT: "3", SVC_RATE_LIMIT_WINDOW_SECONDS: "3600" });
     const statuses = async (brand: string, count: number) => {

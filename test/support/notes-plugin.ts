@@ -446,6 +446,7 @@ export const plugin = definePlugin({
   },
   kinds: [notesActor],
   entryPoints: { notes_answers: answers, notes_talk: { form: "stream", help: "A talk about the notes." } },
+  callerBudgets: () => [{ id: "talks", sub: "notes-budget:", period: "day", tokens: 1_000 }],
   outbox: { notes: posts },
   patterns: { signed },
   stepKinds: [

@@ -25,6 +25,14 @@ export const shopRateLimit = int(
   "Maximum requests of one address to one storefront in SVC_RATE_LIMIT_WINDOW_SECONDS; 0 is off.",
 );
 
+/** Tokens of all shoppers of a brand. */
+export const shopBudget = int(
+  "SHOP_DAILY_TOKENS",
+  20_000_000,
+  [0, Number.MAX_SAFE_INTEGER],
+  "Tokens that the shoppers of a brand may spend in a day, if SVC_BUDGETS has no budget for them; 0 is off.",
+);
+
 /** Requests of all addresses to one storefront. */
 export const shopTotalRateLimit = int(
   "SHOP_TOTAL_RATE_LIMIT",

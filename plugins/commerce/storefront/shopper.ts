@@ -13,6 +13,9 @@ export interface ShopThread {
   readonly signed: string;
 }
 
+/** The beginning of the subjects of shoppers. */
+export const shopperPrefix = "shopper:";
+
 const form = /^(shop-(.+)-[0-9a-f]{32})-([0-9a-f]{64})$/;
 const givenCharsMax = 256;
 
@@ -33,7 +36,7 @@ export function verifiedThread(given: string, storefront: string, keys: readonly
 
 /** Returns the principal of a thread's shopper. It is the same for every request of the thread, so that an approval binds it. */
 export function shopperOf({ suffix }: Pick<ShopThread, "suffix">, tenant_id: string): Principal {
-  const sub = `shopper:${createHash("sha256").update(suffix).digest("hex").slice(0, 32)}`;
+  const sub = `${shopperPrefix}${createHash("sha256").update(suffix).digest("hex").slice(0, 32)}`;
   return { tenant_id, sub, scopes: [], scheme: "anonymous", issuer: "" };
 }
 

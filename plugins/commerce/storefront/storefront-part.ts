@@ -1,9 +1,11 @@
+import { settingOf } from "../../../governance/settings/settings.ts";
 import type { CommercePart } from "../core/part.ts";
 import { deleteIdleSessions } from "../orders/sessions.ts";
 import { shopKeyMissing } from "./session-keys.ts";
 import { shopRoutes } from "./shop-routes.ts";
-import { shopRateLimit, shopSessionKeys, shopTotalRateLimit } from "./shop-settings.ts";
+import { shopBudget, shopRateLimit, shopSessionKeys, shopTotalRateLimit } from "./shop-settings.ts";
 import { invocationFailed, storefrontNotProvisioned } from "./shop-turn.ts";
+import { shopperPrefix } from "./shopper.ts";
 import { invalidImage, missingImage, visualSearchUnset } from "./visual-search.ts";
 import { widgetRoutes } from "./widget-routes.ts";
 
@@ -12,7 +14,11 @@ const idleDays = 90;
 
 /** The storefronts of brands, and the widget for their pages. */
 export const storefrontPart: CommercePart = {
-  settings: [shopSessionKeys, shopRateLimit, shopTotalRateLimit],
+  settings: [shopSessionKeys, shopRateLimit, shopTotalRateLimit, shopBudget],
+  callerBudgets(settings) {
+    const tokens = settingOf(settings, shopBudget);
+    return tokens === 0 ? [] : [{ id: "shoppers", sub: shopperPrefix, period: "day", tokens }];
+  },
   routes: [...shopRoutes, ...widgetRoutes],
   errorCodes: [
     missingImage,

@@ -199,3 +199,19 @@ test("a job spends from the budgets of its author's keys, and of the keys above 
     [["key:1", 5, null, ""]],
   );
 });
+
+test("callers of a plugin share its budget in each tenant without a budget for them", () => {
+  const own: Budget = {
+    ...{ id: "own", tenant_id: "acme", principal: "shopper:1", manifest: null, period: "day", tokens: 7, usd: null },
+    webhooks: [],
+  };
+  const ofPlugin = { id: "shop:day", sub: "shopper:", period: "day" as const, tokens: 9 };
+  const spending = new Spending([own], new StoredAccess(), [ofPlugin]);
+  const ids = (tenant: string, sub: string) =>
+    spending.applied(tenant, { sub }, "agent", 0).map(({ budget, subject }) => [budget.id, budget.tokens, subject]);
+
+  assert.deepEqual(ids("acme", "shopper:1"), [["own", 7, ""]]);
+  assert.deepEqual(ids("acme", "shopper:2"), [["shop:day", 9, ""]]);
+  assert.deepEqual(ids("globex", "shopper:1"), [["shop:day", 9, ""]]);
+  assert.deepEqual(ids("globex", "ann"), []);
+});
