@@ -11,7 +11,7 @@ const usageTable = table("usage", {
   model_id: text,
   wire_model_id: text,
   /** `decider` for a question to a decider model; `tokens` for any call without a kind of its own. */
-  kind: oneOf("tokens", "decider", "judge", "screener", "embedding", "skill_eval", "skill_improve"),
+  kind: oneOf("tokens", "decider", "judge", "screener", "embedding", "skill_eval", "skill_improve", "geo"),
   /** Without cached tokens. */
   tokens_input: integer,
   tokens_output: integer,

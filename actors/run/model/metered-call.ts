@@ -288,7 +288,7 @@ export interface CallBounds {
   /** True for a side question, such as one of a pattern. */
   readonly aside?: boolean;
   /** The kind in the usage row. */
-  readonly kind?: Exclude<UsageRow["kind"], "embedding" | "skill_eval" | "skill_improve">;
+  readonly kind?: Exclude<UsageRow["kind"], "embedding" | "skill_eval" | "skill_improve" | "geo">;
 }
 
 /** One try of the call with one route. */

@@ -163,7 +163,14 @@ class GeoWorker {
     }
     const payer = deps.store.tenant(brand.brand_tenant);
     const agent = await deps.manifests.resolve(brand.brand_tenant, brand.manifest, null);
-    const about = { agent, purpose: "geo", principal: "geo", thread_id: "", request_id: query.id } as const;
+    const about = {
+      agent,
+      purpose: "geo",
+      kind: "geo",
+      principal: "geo",
+      thread_id: "",
+      request_id: query.id,
+    } as const;
     const context = { store: payer, env, deps, cancellation };
     const said = await askModel<{ answer: string }>(
       { ...about, route, task: answerTask, given: { question: query.query_text }, answer: answerSchema },
