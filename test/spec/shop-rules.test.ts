@@ -197,6 +197,52 @@ describe("the rules of a shop", () => {
     assert.equal(shopper.status, 403);
   });
 
+  test("COM-019 the bundled buyer agent admits shoppers, and asks them before a checkout", async () => {
+    const { json } = await shop.server.get("/manifests/d2c-buyer", shop);
+
+    const { pattern, session, auth, approvals, tools } = json.manifest.spec;
+    assert.deepEqual([pattern, session.strategy, auth.inbound.allow_anonymous], ["react", "windowed:24", true]);
+    assert.deepEqual(approvals[0].tools, ["commerce_checkout"]);
+    assert.deepEqual([approvals[0].one_shot, approvals[0].bind_principal, approvals[0].wait], [true, true, false]);
+    assert.ok(tools.includes("commerce_checkout"));
+  });
+
+  test("COM-020 the bundled shopping assistant is listed, and sells without a brand", async () => {
+    const { json: listed } = await shop.server.get("/manifests", shop);
+    shop.mock.answer("scripted", inTurn(calls(["catalog_search", {}]), { text: "A lamp." }));
+
+    const answer = await shop.server.post("/chat", turn("shopping-assistant", "What is there?"), shop);
+
+    assert.match(JSON.stringify(listed), /"shopping-assistant"/);
+    assert.equal(answer.status, 200, answer.text);
+    assert.match(answer.text, /A lamp\./);
+  });
+
+  test("COM-021 the procurement router passes questions on, and a payment waits for a person", async () => {
+    const ask = async (agent: string, name: string, args: object): Promise<string> => {
+      shop.mock.answer("scripted", inTurn({ text: JSON.stringify({ agent }) }, calls([name, args]), { text: "done" }));
+      const thread_id = `buy-${name}`;
+      const stream = await shop.server.stream("/chat/stream", turn("procurement", "Go on.", { thread_id }), shop);
+      let rule = "";
+      for await (const { name: frame, json } of stream) {
+        if (frame !== "approval_required") continue;
+        rule = json.data.rule_id;
+        await decideOn(shop, `acme:${thread_id}`, "denied");
+      }
+      return rule || stream.text;
+    };
+
+    const found = await ask("procurement-catalog", "catalog_search", {});
+    const gates = [
+      await ask("procurement-billing", "pay_invoice", { invoice_id: "none" }),
+      await ask("procurement-quotes", "accept_quote", { quote_id: "none" }),
+      await ask("procurement-quotes", "convert_quote", { quote_id: "none" }),
+    ];
+
+    assert.match(found, /Lamp/);
+    assert.deepEqual(gates, ["payment-confirm", "order-confirm", "order-confirm"]);
+  });
+
   test("COM-018 an uploaded image finds products in words, and no other one does", async () => {
     const thread_id = "image";
     const picture = { data: png().toString("base64"), media_type: "image/png" };
