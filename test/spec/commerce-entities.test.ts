@@ -16,7 +16,16 @@ import { type WebhookReceiver, webhookReceiver } from "../support/webhook-receiv
 const all = ["b2b:read", "b2b:write", "entities:read", "entities:write", "geo:read", "geo:write", "consent:read"];
 const { env: keyed, keys } = apiKeys({
   owner: {
-    scopes: [...all, "brands:write", "brands:read", "chat:write", "chat:read", "audit:read", "approvals:write"],
+    scopes: [
+      ...all,
+      "brands:write",
+      "brands:read",
+      "chat:write",
+      "chat:read",
+      "audit:read",
+      "approvals:write",
+      "usage:read",
+    ],
   },
   reader: { scopes: ["b2b:read", "entities:read", "geo:read"] },
   other: { tenant_id: "globex", scopes: [...all, "brands:write", "chat:write"] },
@@ -393,6 +402,8 @@ describe("entities, monitoring and left carts", () => {
     assert.deepEqual([others.json.items, hidden.status], [[], 404]);
     const audited = (await request("GET", "/audit?event_type=geo_observation")).json.items;
     assert.deepEqual(audited.map(({ status }: Json) => status).toSorted(), ["absent", "mentioned"]);
+    const usage = (await request("GET", "/usage?limit=100")).json.items;
+    assert.ok(usage.filter(({ kind }: Json) => kind === "geo").length >= 2, JSON.stringify(usage));
     const { text } = await server.get("/metrics", { key: keys.owner });
     assert.match(text, /^orchestrator_geo_mention_total\{[^}]*mentioned="true"[^}]*\} 1$/m);
     assert.match(text, /^orchestrator_geo_rank_bucket\{[^}]*le="2"[^}]*\} 1$/m);
@@ -400,6 +411,7 @@ describe("entities, monitoring and left carts", () => {
 
   test("B2B-018 a cart keeps the price of when a product was added, with the rules of then", async () => {
     await request("POST", "/brands/trail/catalog", { products: [{ id: "pole", title: "Pole", price_cents: 1_000 }] });
+    await request("PATCH", "/brands/trail", { identity: { structured_data: { enabled: true } } });
     const rule = { scope: "product", scope_value: "pole", kind: "time", adjustment_bps: -1_000 };
     await request("PUT", "/b2b/pricing-rules/poles", rule);
     await request("PUT", "/b2b/pricing-rules/more", { ...rule, adjustment_bps: -500 });
@@ -412,12 +424,16 @@ describe("entities, monitoring and left carts", () => {
       return JSON.parse(String(ended?.json.data.output));
     };
 
+    const shown = await use("catalog_get", { product_id: "pole" });
+    const [found] = await use("catalog_search", { query: "pole", max_price_cents: 900 });
+    const { json: document } = await server.get("/structured/acme/products/pole");
     const added = await use("cart_add", { product_id: "pole" });
     await request("DELETE", "/b2b/pricing-rules/poles");
     await request("DELETE", "/b2b/pricing-rules/more");
     const viewed = await use("cart_view", {});
     await use("cart_remove", { product_id: "pole" });
 
+    assert.deepEqual([shown.price_cents, found.price_cents, document.offers.price], [850, 850, "8.50"]);
     assert.deepEqual([added.items[0].price_cents, added.price_changes], [850, undefined]);
     assert.equal(viewed.items[0].price_cents, 850);
     assert.equal(viewed.price_changes.length, 1);

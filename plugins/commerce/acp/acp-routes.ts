@@ -8,6 +8,7 @@ import type { TenantStore } from "../../../storage/store/store.ts";
 import { brandByStorefront } from "../brands/brand-lookup.ts";
 import { isInStock, type ProductRow, productPage } from "../catalog/products.ts";
 import { priceText } from "../core/money.ts";
+import { withPublicPrices } from "../pricing/price-lookup.ts";
 import { productUrl } from "../structured/product-page.ts";
 import { acpBusy, acpCompleted, acpRefusal, acpUnset, acpVersionRefused, admitAcp } from "./acp-form.ts";
 import { sessionOf } from "./acp-sources.ts";
@@ -149,14 +150,15 @@ const feed = route({
     }),
   },
   fails,
-  async handle({ query, principal, exchange }, { store, settings }) {
+  async handle({ query, principal, exchange }, { store, settings, env }) {
     const limit = Math.min(feedMax, Math.max(1, wholeNumber(query.limit, 100)));
     const offset = wholeNumber(query.offset, 0);
     const tenant = store.tenant(principal.tenant_id);
     const brand = await brandByStorefront(store, principal.tenant_id);
     const { rows, hasMore } = await productPage(tenant, { limit, offset, activeOnly: true });
     const link = (row: ProductRow): string | undefined => brand && productUrl(brand, row, exchange.head, settings);
-    return json({ products: rows.map((row) => feedItem(row, link(row))), has_more: hasMore, limit, offset });
+    const priced = [...(await withPublicPrices(tenant, rows, env.now())).values()];
+    return json({ products: priced.map((row) => feedItem(row, link(row))), has_more: hasMore, limit, offset });
   },
 });
 

@@ -6,6 +6,7 @@ import { productsById } from "../catalog/products.ts";
 import { shippingOptions } from "../checkout/shipping.ts";
 import { shippingOf, sumOf, timesCents } from "../core/money.ts";
 import { carriersSetting, shipCountriesSetting, shippingSetting, taxBpsSetting } from "../core/shop-settings.ts";
+import { withPublicPrices } from "../pricing/price-lookup.ts";
 import { type ComputedSession, computeSession, type OfferedShipping } from "./acp-session.ts";
 import type { AcpGiven } from "./sessions.ts";
 
@@ -25,10 +26,12 @@ export async function sessionOf(
   deps: AcpDeps,
 ): Promise<ComputedSession> {
   const { settings, store, env } = deps;
-  const products = await productsById(
-    store.tenant(tenantId),
+  const tenant = store.tenant(tenantId);
+  const rows = await productsById(
+    tenant,
     given.items.map((item) => item.id),
   );
+  const products = await withPublicPrices(tenant, rows.values(), env.now());
   const subtotal = sumOf(given.items.map((item) => timesCents(products.get(item.id)?.price_cents ?? 0, item.quantity)));
   const brand = await brandByStorefront(store, tenantId);
   const { terms_url = "", privacy_url = "" } = brand?.identity.consent ?? {};

@@ -25,6 +25,18 @@ const selectUnits = tenantSql("commerce_units_ordered", {
     WHERE o.tenant_id = :tenant AND o.ts >= ? AND o.status IN ('paid', 'fulfilled') AND line.value ->> 'product_id' = ?`,
 });
 
+// One read for a page of products, which any crawler may ask for.
+const selectAllUnits = tenantSql("commerce_units_ordered_by_product", {
+  sqlite: `SELECT json_extract(line.value, '$.product_id') AS product_id, SUM(json_extract(line.value, '$.qty')) AS units
+    FROM commerce_orders o INDEXED BY commerce_orders_recent, json_each(o.items) line
+    WHERE o.tenant_id = :tenant AND o.ts >= ? AND o.status IN ('paid', 'fulfilled')
+    GROUP BY json_extract(line.value, '$.product_id')`,
+  postgres: `SELECT line.value ->> 'product_id' AS product_id, SUM(CAST(line.value ->> 'qty' AS BIGINT)) AS units
+    FROM commerce_orders o, jsonb_array_elements(CAST(o.items AS jsonb)) line (value)
+    WHERE o.tenant_id = :tenant AND o.ts >= ? AND o.status IN ('paid', 'fulfilled')
+    GROUP BY line.value ->> 'product_id'`,
+});
+
 const hourMs = 3_600_000;
 
 /** The rules of a tenant, read once for several products. */
@@ -35,16 +47,22 @@ export function rulesOf(store: TenantStore): Promise<Rules> {
   return activeRules(store);
 }
 
+/** Returns the units of a product in orders that were paid since a time. */
+type UnitsSince = (productId: string, since: number) => Promise<number>;
+
 /** Returns the rules that apply to a product now. */
-async function rulesFor(store: TenantStore, product: ProductRow, rules: Rules, now: number): Promise<PricingRule[]> {
+async function rulesFor(
+  store: TenantStore,
+  product: ProductRow,
+  { rules, now, unitsSince }: { readonly rules: Rules; readonly now: number; readonly unitsSince: UnitsSince },
+): Promise<PricingRule[]> {
   const near = rules.filter((rule) => covers(rule, product));
   if (near.length === 0) return [];
   const units = new Map<number, number>();
   for (const { kind, conditions } of near) {
     if (kind !== "velocity") continue;
     const { window_hours = windowHoursDefault } = conditions as VelocityCondition;
-    if (!units.has(window_hours))
-      units.set(window_hours, await unitsOrdered(store, product.id, now - window_hours * hourMs));
+    if (!units.has(window_hours)) units.set(window_hours, await unitsSince(product.id, now - window_hours * hourMs));
   }
   const asksCompetitors = near.some(({ kind }) => kind === "competitor");
   const competitorCents = asksCompetitors ? await cheapestCents(store, product.id, product.currency) : null;
@@ -60,8 +78,14 @@ export async function withPublicPrices(
 ): Promise<ReadonlyMap<string, ProductRow>> {
   const rules = await rulesOf(store);
   const priced = new Map<string, ProductRow>();
+  const windows = new Map<number, Promise<ReadonlyMap<string, number>>>();
+  const unitsSince: UnitsSince = async (productId, since) => {
+    const units = windows.get(since) ?? allUnits(store, since);
+    windows.set(since, units);
+    return (await units).get(productId) ?? 0;
+  };
   for (const product of products) {
-    const applied = rules.length === 0 ? [] : await rulesFor(store, product, rules, now);
+    const applied = rules.length === 0 ? [] : await rulesFor(store, product, { rules, now, unitsSince });
     const { unit_price_cents } = unitPrice({ catalogCents: product.price_cents, quantity: 1, rules: applied });
     priced.set(product.id, { ...product, price_cents: unit_price_cents });
   }
@@ -84,7 +108,7 @@ export async function accountPrice(
     // A contract in another currency than the product's says nothing about this price.
     tiers: contract?.currency === product.currency ? contract.tiers : [],
     discountBps: account?.discount_bps ?? 0,
-    rules: await rulesFor(store, product, rules, now),
+    rules: await rulesFor(store, product, { rules, now, unitsSince: (id, since) => unitsOrdered(store, id, since) }),
   });
 }
 
@@ -94,7 +118,11 @@ export function sellingProblem(product: ProductRow | undefined, id: string, quan
   return isInStock(product, quantity) ? null : `${id}: fewer than ${quantity} are in stock`;
 }
 
-/** Returns the units of a product in orders that were paid since a time. */
+async function allUnits(store: TenantStore, since: number): Promise<ReadonlyMap<string, number>> {
+  const rows = await store.readLong(selectAllUnits, Math.max(0, since));
+  return new Map(rows.map(({ product_id, units }) => [product_id as string, Number(units)]));
+}
+
 async function unitsOrdered(store: TenantStore, productId: string, since: number): Promise<number> {
   const [row] = await store.readLong(selectUnits, Math.max(0, since), productId);
   return Number(row?.units ?? 0);

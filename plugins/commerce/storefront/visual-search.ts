@@ -9,6 +9,7 @@ import { imageTypeOf } from "../../../storage/files/image-type.ts";
 import type { FoundBrand } from "../brands/brand-table.ts";
 import { searchProducts } from "../catalog/catalog-search.ts";
 import { productOf } from "../catalog/products.ts";
+import { withPublicPrices } from "../pricing/price-lookup.ts";
 import { invocationFailed } from "./shop-turn.ts";
 import { newThread, shopperOf } from "./shopper.ts";
 
@@ -85,7 +86,8 @@ export async function searchByPicture(
   const words = await describe(request, brand, small, context);
   const store = context.store.tenant(brand.brand_tenant);
   const rows = await searchProducts(store, words, {}, limit);
-  return rows.map((row, at) => ({ ...productOf(row), score: 1 / (at + 1) }));
+  const priced = await withPublicPrices(store, rows, context.env.now());
+  return [...priced.values()].map((row, at) => ({ ...productOf(row), score: 1 / (at + 1) }));
 }
 
 async function smallCopy(picture: Buffer, tenantId: string, env: Env): Promise<Buffer> {

@@ -8,6 +8,7 @@ import { type Route, route } from "../../../http/route.ts";
 import type { FoundBrand } from "../brands/brand-table.ts";
 import { catalogVersion, productById, productCount, productPage, productsAfter } from "../catalog/products.ts";
 import { storefrontNotFound } from "../core/shop-errors.ts";
+import { rulesOf, withPublicPrices } from "../pricing/price-lookup.ts";
 import { brandOfRequest, type RequestHead, storefrontParam } from "../storefront/storefront-brand.ts";
 import { documentOf, listDocument, productDocument } from "./json-ld.ts";
 import { productUrl } from "./product-page.ts";
@@ -40,7 +41,11 @@ async function published(storefront: string | undefined, head: RequestHead, cont
   if (brand.status !== "active" || !brand.identity.structured_data.enabled) throw new SvcError(storefrontNotFound);
   const { version } = await catalogVersion(context.store.tenant(brand.brand_tenant));
   const base = `${publicUrlOf(head, context.settings)}/structured/${encodeURIComponent(brand.brand_tenant)}`;
-  return { brand, head, context, etag: `W/"${brand.updated_at.toString(36)}-${version.toString(36)}"`, base };
+  // Rules of prices depend on time and demand, so the documents of a catalog with rules hold for one interval.
+  const hasRules = (await rulesOf(context.store.tenant(brand.brand_tenant))).length > 0;
+  const interval = hasRules ? `-${Math.floor(context.env.now() / (1_000 * freshSeconds)).toString(36)}` : "";
+  const etag = `W/"${brand.updated_at.toString(36)}-${version.toString(36)}${interval}"`;
+  return { brand, head, context, etag, base };
 }
 
 /** Returns 304 if the client has this version; null otherwise. */
@@ -64,14 +69,17 @@ async function feed(asked: Asked, number: number): Promise<Reply> {
   const offset = (number - 1) * pageSize;
   const store = context.store.tenant(brand.brand_tenant);
   const { rows, hasMore } = await productPage(store, { limit: pageSize, offset, activeOnly: true });
-  const products = rows.map((row) => productDocument(brand, row, productUrl(brand, row, head, context.settings)));
+  const priced = [...(await withPublicPrices(store, rows, context.env.now())).values()];
+  const products = priced.map((row) => productDocument(brand, row, productUrl(brand, row, head, context.settings)));
   const next = hasMore ? { link: `<${base}/feed.jsonld?page=${number + 1}>; rel="next"` } : {};
   return cached(asked, "application/ld+json", listDocument(brand, offset + 1, products), next);
 }
 
 async function product(asked: Asked, id: string): Promise<Reply> {
   const { brand, context, head } = asked;
-  const row = await productById(context.store.tenant(brand.brand_tenant), id);
+  const store = context.store.tenant(brand.brand_tenant);
+  const known = await productById(store, id);
+  const row = known && (await withPublicPrices(store, [known], context.env.now())).get(id);
   if (row === undefined || row.active === 0) throw new SvcError("not_found");
   const url = productUrl(brand, row, head, context.settings);
   return cached(asked, "application/ld+json", documentOf(productDocument(brand, row, url)));

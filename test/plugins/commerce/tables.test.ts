@@ -44,6 +44,27 @@ test("the plugin has the shape of a plugin, and no name of svc", () => {
   assert.deepEqual(schemaIssues(loaded), []);
 });
 
+test("COM-024 no argument of a tool is an amount or a tenant, but for two that only ask", () => {
+  const named: string[] = [];
+  const open: string[] = [];
+  const visit = (tool: string, schema: Record<string, unknown>): void => {
+    if (schema.type === "object" && schema.additionalProperties !== false) open.push(tool);
+    for (const [name, inner] of Object.entries((schema.properties ?? {}) as Record<string, Record<string, unknown>>)) {
+      if (/cents|price|amount|total|currency|tax|discount|tenant|thread|subject/.test(name))
+        named.push(`${tool}.${name}`);
+      visit(tool, inner);
+    }
+    if (schema.items !== undefined) visit(tool, schema.items as Record<string, unknown>);
+  };
+
+  const { tools = [] } = plugin;
+  for (const { name, parameters } of tools) visit(name, parameters as unknown as Record<string, unknown>);
+
+  assert.ok(tools.length >= 24);
+  assert.deepEqual(named.toSorted(), ["catalog_search.max_price_cents", "purchase_authority_check.amount_cents"]);
+  assert.deepEqual(open, []);
+});
+
 test("STRIPE_API_BASE is refused in production", () => {
   const { settings = [] } = plugin;
   const reasons = (environment: string) =>

@@ -1,8 +1,9 @@
 import { defineTool, type ToolResult, toolError } from "../../../actors/tools/tool.ts";
 import { Type } from "../../../bus/type.ts";
 import type { PluginToolContext } from "../../plugin.ts";
-import { searchProducts } from "./catalog-search.ts";
-import { categoriesOf, isInStock, type ProductRow, productById, productOf } from "./products.ts";
+import { type ProductFilter, searchProducts } from "../catalog/catalog-search.ts";
+import { categoriesOf, isInStock, type ProductRow, productById, productOf } from "../catalog/products.ts";
+import { rulesOf, withPublicPrices } from "../pricing/price-lookup.ts";
 
 // Tools that read a catalog. Others write the texts of products, so each result taints the run with `catalog`.
 
@@ -15,6 +16,23 @@ const taint = ["catalog"];
 /** Returns a result with data of the catalog. */
 function catalogResult(value: unknown): ToolResult {
   return { text: JSON.stringify(value), taint };
+}
+
+/** Returns found products with their prices of now. Max prices hold for these. */
+async function found(
+  { store, env }: PluginToolContext,
+  query: string,
+  filter: ProductFilter,
+  limit: number,
+): Promise<ProductRow[]> {
+  const { max_price_cents: most, ...others } = filter;
+  const hasRules = most !== undefined && (await rulesOf(store)).length > 0;
+  // The index knows catalog prices only. Rules may have made a dearer product cheap enough.
+  const rows = hasRules
+    ? await searchProducts(store, query, others, limit * 4)
+    : await searchProducts(store, query, filter, limit);
+  const priced = [...(await withPublicPrices(store, rows, env.now())).values()];
+  return priced.filter(({ price_cents }) => most === undefined || price_cents <= most).slice(0, limit);
 }
 
 /** Returns a product as a list shows it. */
@@ -39,8 +57,8 @@ const catalogSearch = defineTool({
   ),
   effect: "read",
   risk: "reads",
-  async execute({ query = "", limit = limitDefault, ...filter }, { store }: PluginToolContext) {
-    return catalogResult((await searchProducts(store, query, filter, limit)).map(listed));
+  async execute({ query = "", limit = limitDefault, ...filter }, context: PluginToolContext) {
+    return catalogResult((await found(context, query, filter, limit)).map(listed));
   },
 });
 
@@ -50,8 +68,9 @@ const catalogGet = defineTool({
   parameters: Type.Object({ product_id: ProductId }, closed),
   effect: "read",
   risk: "reads",
-  async execute({ product_id }, { store }: PluginToolContext) {
-    const row = await productById(store, product_id);
+  async execute({ product_id }, { store, env }: PluginToolContext) {
+    const known = await productById(store, product_id);
+    const row = known && (await withPublicPrices(store, [known], env.now())).get(product_id);
     if (row === undefined || row.active !== 1) return toolError("not_found", "there is no product with this id");
     return catalogResult({ ...productOf(row), in_stock: isInStock(row) });
   },
@@ -81,14 +100,14 @@ const recommendProducts = defineTool({
   ),
   effect: "read",
   risk: "reads",
-  async execute({ product_id, query = "", limit = 5 }, { store }: PluginToolContext) {
-    const like = product_id === undefined ? undefined : await productById(store, product_id);
+  async execute({ product_id, query = "", limit = 5 }, context: PluginToolContext) {
+    const like = product_id === undefined ? undefined : await productById(context.store, product_id);
     if (product_id !== undefined && like === undefined)
       return toolError("not_found", "there is no product with this id");
     const words = [query, like?.title ?? "", like?.category ?? ""].join(" ").trim();
     // Twice as many, because those out of stock are left out.
-    const found = await searchProducts(store, words, {}, limit * 2 + 1);
-    const others = found.length > 1 || words === "" ? found : await searchProducts(store, "", {}, limit * 2 + 1);
+    const alike = await found(context, words, {}, limit * 2 + 1);
+    const others = alike.length > 1 || words === "" ? alike : await found(context, "", {}, limit * 2 + 1);
     const fitting = others.filter((row) => row.id !== product_id && isInStock(row));
     return catalogResult(fitting.slice(0, limit).map(listed));
   },
@@ -111,11 +130,11 @@ const searchByImage = defineTool({
   ),
   effect: "read",
   risk: "reads",
-  async execute({ description, file_id, limit = 5 }, { store, images }: PluginToolContext) {
-    const found = images.list();
-    const image = file_id === undefined ? found[0] : found.find((one) => one.file_id === file_id);
+  async execute({ description, file_id, limit = 5 }, context: PluginToolContext) {
+    const images = context.images.list();
+    const image = file_id === undefined ? images[0] : images.find((one) => one.file_id === file_id);
     if (image === undefined) return toolError("not_found", "the conversation has no such image");
-    const rows = await searchProducts(store, description, {}, limit);
+    const rows = await found(context, description, {}, limit);
     return catalogResult({ file_id: image.file_id, products: rows.map(listed) });
   },
 });
