@@ -290,7 +290,7 @@ describe("storefronts", () => {
     await server.restart({ SVC_SHOP_DAILY_TOKENS: "0", SVC_BUDGETS: "" });
     const unbounded = await server.post("/shop/shoes/chat", say("hi"));
 
-    assert.equal(spent.error, "budget_exceeded");
+    assert.equal(spent.error, "budget_exceeded:commerce:shoppers");
     assert.deepEqual([own.status, unbounded.status], [200, 200]);
   });
 
