@@ -6,6 +6,7 @@ import { calls, framesUntil, gate, inTurn, says, startMock, turn } from "../supp
 import { hasRedis, hostIdOf, testCluster, threadsOn } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { type OtlpCollector, type ReceivedSpan, startCollector } from "../support/otlp-collector.ts";
 import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -28,12 +29,14 @@ describe("two hosts of a deployment", { skip }, () => {
   });
   const as = { key: keys.one };
   let mock: MockModel;
+  let collector: OtlpCollector;
   let left: ProcessServer;
   let right: ProcessServer;
   /** The hosts by id. */
   let ids: { left: string; right: string };
   before(async () => {
     const of = (model: string, more: object = {}) => ({ model: { id: model }, tools: ["calculator"], ...more });
+    collector = await startCollector(atEnd);
     const { mock: made, env } = await startMock(atEnd, {
       models: ["plain", "slow", "steered", "gated", "durable", "old-model", "new-model"],
       manifests: {
@@ -43,7 +46,7 @@ describe("two hosts of a deployment", { skip }, () => {
         gated: of("gated", { approvals: [{ id: "sums", tools: ["calculator"] }] }),
         durable: of("durable", { execution: { mode: "durable" } }),
       },
-      env: keyEnv,
+      env: { ...keyEnv, SVC_OTEL_ENDPOINT: collector.url, SVC_OTEL_TRUST_PARENT: "true" },
     });
     mock = made;
     const cluster = await testCluster(atEnd, { env });
@@ -148,6 +151,55 @@ describe("two hosts of a deployment", { skip }, () => {
 
       assert.equal(decided.status, 200, decided.text);
       assert.match(JSON.stringify(frames), /Two\./);
+    }
+  });
+
+  test("the spans of a turn at two hosts are one trace", async () => {
+    mock.answer("plain", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "42." }));
+    for (const [at, side] of (["left", "right"] as const).entries()) {
+      const trace_id = String(at + 1).repeat(32);
+      const headers = { traceparent: `00-${trace_id}-${"b".repeat(16)}-01` };
+      const { status, text } = await left.post("/chat", turn("plain", "go", { thread_id: threadOn(side, "traced") }), {
+        ...as,
+        headers,
+      });
+      assert.equal(status, 200, text);
+      const names = ["POST /chat", "invoke_agent plain", "chat plain", "execute_tool calculator"];
+      const spans = await eventually(`the spans at the ${side}`, async () => {
+        const found = names.map((name) =>
+          collector.spans.find((each) => each.trace_id === trace_id && each.name === name),
+        );
+        return found.every((span) => span !== undefined) && found;
+      });
+
+      const [request, run, ...inside] = spans as [ReceivedSpan, ReceivedSpan, ...ReceivedSpan[]];
+      assert.equal(request.parent_span_id, "b".repeat(16));
+      assert.equal(run.parent_span_id, request.span_id);
+      for (const { parent_span_id } of inside) assert.equal(parent_span_id, run.span_id);
+      const hosts = [request, run].map(({ resource }) => resource["service.instance.id"]);
+      assert.equal(hosts[0] === hosts[1], side === "left", `${hosts}`);
+    }
+  });
+
+  test("GET /events at each host has the news of runs at both", async () => {
+    mock.answer("durable", { text: "Done." });
+    const streams = await Promise.all([left, right].map((host) => host.listen("/events", as)));
+    const threads = (["left", "right"] as const).map((side) => threadOn(side, "news"));
+    for (const thread_id of threads) {
+      const { status, text } = await left.post("/chat", turn("durable", "go", { thread_id }), as);
+      assert.equal(status, 202, text);
+    }
+
+    for (const stream of streams) {
+      const open = new Set(threads.map((thread_id) => `one:${thread_id}`));
+      for await (const { name, json } of stream) {
+        if (name !== "news") continue;
+        for (const { kind, thread_id, status } of json.data.news)
+          if (kind === "run_status" && status === "completed") open.delete(thread_id);
+        if (open.size === 0) break;
+      }
+      assert.equal(open.size, 0);
+      stream.close();
     }
   });
 
