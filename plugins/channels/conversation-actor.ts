@@ -56,6 +56,8 @@ interface State {
   client: Promise<PlatformClient> | null;
   /** The message whose answer is shown while its run works. */
   live: { readonly message: string; readonly answer: LiveAnswer } | null;
+  /** The approval to which a post links; null for none since the load. */
+  gate: string | null;
   /** Messages whose files are being read. */
   readonly preparing: Set<string>;
   timer: Timer | null;
@@ -77,7 +79,7 @@ export function conversationActor(platforms: ReadonlyMap<string, Platform>) {
       const entry = entries.find((one) => one.id === conversation.entry && one.tenant_id === tenantId) ?? null;
       return {
         ...{ tenantId, id, conversation, entry, store: deps.store.tenant(tenantId) },
-        ...{ platform: platforms.get(entry?.platform ?? ""), client: null, live: null },
+        ...{ platform: platforms.get(entry?.platform ?? ""), client: null, live: null, gate: null },
         ...{ preparing: new Set<string>(), timer: null, wakesAt: 0 },
       };
     },
@@ -192,10 +194,11 @@ async function advance(
   show(state, entry, row, context);
   await addFollowUps(state, entry, row, rows, context);
   const { waiting_on } = found.standing;
-  if (waiting_on?.kind === "approval") {
+  if (waiting_on?.kind === "approval" && waiting_on.id !== state.gate) {
     const text = gateText(context.deps.settings.publicUrl);
     await store.write(answerOps(store, { ...conversation, message: `${row.id}/gate/${waiting_on.id}`, text }));
     wakeAnswers(context.bus, state.tenantId, conversation);
+    state.gate = waiting_on.id;
   }
   wakeIn(state, context, waiting_on === null ? workingMs : waitingMs);
   return false;

@@ -129,7 +129,9 @@ const deleteMessages = systemSql(
 const deletePosts = systemSql(
   "channels_posts_delete_old",
   `DELETE FROM channels_posts WHERE (tenant_id, message_id, piece) IN
-     (SELECT tenant_id, message_id, piece FROM channels_posts WHERE ts <= ? ORDER BY ts LIMIT ?) RETURNING message_id`,
+     (SELECT tenant_id, message_id, piece FROM channels_posts p WHERE ts <= ? AND NOT EXISTS
+        (SELECT 1 FROM channels_messages m WHERE m.tenant_id = p.tenant_id AND m.id = p.message_id AND m.ended_at IS NULL)
+      ORDER BY ts LIMIT ?) RETURNING message_id`,
 );
 
 /** Stores a new message; has no effect if it is stored already. */
@@ -193,7 +195,10 @@ export async function openConversations(
   return rows as unknown as { tenant_id: string; conversation: string }[];
 }
 
-/** Deletes up to `limit` messages that have ended, and as many posts, of this time and before. Returns the greater number. */
+/**
+ * Deletes up to `limit` messages that have ended, and as many posts, of this time and before. The posts of a message that has not ended stay:
+ * its answer edits them. Returns the greater number.
+ */
 export async function deleteEnded(store: Scope, until: number, limit: number): Promise<number> {
   const [messages, posts] = await store.write([
     store.op(deleteMessages, [until, limit]),
