@@ -274,7 +274,8 @@ test("the stored work of a key ends with the sign-in of its owner", async (t) =>
   const atEnd = cleanup(t);
   const github = await startGithub(atEnd);
   github.state.interval = 0;
-  const { env: models, mock } = await startMock(atEnd, { models: ["m"], manifests: { agent: {} } });
+  const manifests = { agent: {}, lasting: { execution: { mode: "durable" } } };
+  const { env: models, mock } = await startMock(atEnd, { models: ["m"], manifests });
   const scopes = ["jobs:write", "chat:write"];
   const orgs = (ofAcme: object) => ({ SVC_GITHUB_ORGS: JSON.stringify({ acme: { id: 100, scopes, ...ofAcme } }) });
   const env = { ...auth, ...github.settings, ...models, ...orgs({ tenant: "acme" }), SVC_RUNTIME_KEYS: "true" };
@@ -292,13 +293,20 @@ test("the stored work of a key ends with the sign-in of its owner", async (t) =>
   mock.answer("m", says("Reported."));
   const put = await server.request("PUT", "/jobs/report", { key: made.key, body });
   const first = await runJob();
+  mock.answer("m", says("Hel", never));
+  const { json: run } = await server.post("/chat", turn("lasting", "hi"), { key: made.key });
   await server.restart(orgs({ tenant: "globex" }));
   const second = await runJob();
+  const durable = await eventually("the end of the run", async () => {
+    const { json } = await server.get(`/chat/runs/${run.resume_token}`, { key: keys.root });
+    return json.status === "failed" && json;
+  });
 
   assert.equal(signedIn.status, 200, signedIn.text);
   assert.ok(put.status < 300, put.text);
   assert.equal(first.json.status, "ok", first.text);
   assert.deepEqual([second.json.status, second.json.error], ["error", "principal_revoked"]);
+  assert.equal(durable.error, "principal_revoked");
 });
 
 test("without SVC_RUNTIME_KEYS the routes are not configured, and the keys do not work", async (t) => {
