@@ -135,7 +135,7 @@ describe("examples", () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
-    assert.equal(examples.length, 20);
+    assert.equal(examples.length, 21);
     for (const name of examples) {
       assert.equal(body("/chat", name).manifest, name);
       assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
@@ -472,22 +472,26 @@ describe("examples", () => {
     assert.doesNotMatch(JSON.stringify(toMember?.body), /guests|12 at 18/);
   });
 
-  // test/spec/code-host.test.ts publishes with it.
-  test("fixer gets a refusal on a thread without a repository", async () => {
-    const title = "Count from zero";
-    script({
-      "You fix bugs": inTurn(calls(["publish_commits", { title, branch: "total" }]), { text: "Open one first." }),
-    });
+  // test/spec/code-host.test.ts publishes with the first, and test/spec/slack-to-pull-request.test.ts with the second.
+  for (const [name, thread, words] of [
+    ["fixer", "bug-7", "You fix bugs"],
+    ["repairer", "bug-8", "You repair the website"],
+  ] as const)
+    test(`${name} gets a refusal on a thread without a repository`, async () => {
+      const title = "Count from zero";
+      script({
+        [words]: inTurn(calls(["publish_commits", { title, branch: "total" }]), { text: "Open one first." }),
+      });
 
-    const accepted = await server.post("/chat", body("/chat", "fixer"));
-    const messages = await eventually("the end of the run", async () => {
-      const { json } = await server.get("/chat/history/bug-7");
-      return json.messages.at(-1)?.content === "Open one first." ? json.messages : undefined;
-    });
+      const accepted = await server.post("/chat", body("/chat", name));
+      const messages = await eventually("the end of the run", async () => {
+        const { json } = await server.get(`/chat/history/${thread}`);
+        return json.messages.at(-1)?.content === "Open one first." ? json.messages : undefined;
+      });
 
-    assert.equal(accepted.status, 202, accepted.text);
-    assert.match(String(results({ messages })[0]), /this conversation has no repository/);
-  });
+      assert.equal(accepted.status, 202, accepted.text);
+      assert.match(String(results({ messages })[0]), /this conversation has no repository/);
+    });
 
   test("studio has what clients show, and asks the client and its user mid-turn", async () => {
     const { svc } = (await server.get("/v1/models/studio")).json;

@@ -1,4 +1,4 @@
-/** A certificate for `model.test` that signs itself, good for a hundred years, and its key. They are for the tests alone and protect nothing. */
+/** A certificate for `model.test` and `push.test` that signs itself, good for a hundred years, and its key. They are for the tests alone and protect nothing. */
 export const modelTestCertificate = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgJAq9ollfEyKgZJJT
@@ -6,14 +6,14 @@ ybK/NxGfiFuxcRNPrBaD0XZ9lnyhRANCAATYPOjlbBaTo3DozpY418oJn6RcNHuV
 Reo1vFDBqTKZwIZVZPuMzFjHA909dqRxubriftlSnqpTNOzXDwUAO+Yo
 -----END PRIVATE KEY-----`,
   cert: `-----BEGIN CERTIFICATE-----
-MIIBmDCCAT6gAwIBAgIUJihCiyWq07PdKFHJoqtqVBz+gP4wCgYIKoZIzj0EAwIw
-FTETMBEGA1UEAwwKbW9kZWwudGVzdDAgFw0yNjExMjQwNjM2MzhaGA8yMTI2MTAz
-MTA2MzYzOFowFTETMBEGA1UEAwwKbW9kZWwudGVzdDBZMBMGByqGSM49AgEGCCqG
+MIIBozCCAUmgAwIBAgIULLzbVdc0A5JJ7AFIAIdm3sbLYXowCgYIKoZIzj0EAwIw
+FTETMBEGA1UEAwwKbW9kZWwudGVzdDAgFw0yNjExMjYyMTEwNDNaGA8yMTI2MTEw
+MjIxMTA0M1owFTETMBEGA1UEAwwKbW9kZWwudGVzdDBZMBMGByqGSM49AgEGCCqG
 SM49AwEHA0IABNg86OVsFpOjcOjOljjXygmfpFw0e5VF6jW8UMGpMpnAhlVk+4zM
-WMcD3T12pHG5uuJ+2VKeqlM07NcPBQA75iijajBoMB0GA1UdDgQWBBRfvh0fcLHw
-OVKk/SzQD9g8JHpzdDAfBgNVHSMEGDAWgBRfvh0fcLHwOVKk/SzQD9g8JHpzdDAV
-BgNVHREEDjAMggptb2RlbC50ZXN0MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0E
-AwIDSAAwRQIgKNsQJfBKkEBEuLUGbIpTHwsUEUkFAsf0A+R7ka4ihbECIQCMe8wk
-CWQn79CJ8Z4dMTJ5IwmeibDcnXf/GY6pJF/aSQ==
+WMcD3T12pHG5uuJ+2VKeqlM07NcPBQA75iijdTBzMB0GA1UdDgQWBBRfvh0fcLHw
+OVKk/SzQD9g8JHpzdDAfBgNVHSMEGDAWgBRfvh0fcLHwOVKk/SzQD9g8JHpzdDAP
+BgNVHRMBAf8EBTADAQH/MCAGA1UdEQQZMBeCCm1vZGVsLnRlc3SCCXB1c2gudGVz
+dDAKBggqhkjOPQQDAgNIADBFAiEAxWKPtsm4Rm/wavzl9H2ppOxgOH51vw9zXNAE
+9Sm/v5wCIHi/JPvl0yaIrDPuuofLvTCfzjTzJY9LB/aAYbq5VDZk
 -----END CERTIFICATE-----`,
 } as const;

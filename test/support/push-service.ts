@@ -13,8 +13,6 @@ import { type Cleanup, tempDir } from "./temp.ts";
 // A push service with its browsers. As real ones do, it takes only requests whose VAPID token verifies with the key that the browser
 // subscribed with (RFC 8292), and its browsers decrypt what arrives (RFC 8291).
 
-const host = "model.test";
-
 /** One message as it arrived. */
 export interface ReceivedPush {
   readonly ttl: number;
@@ -53,10 +51,11 @@ export function decryptPush(message: Buffer, privateKey: ECDH, auth: string): st
   return ece.decrypt(message, { version: "aes128gcm", privateKey, authSecret: auth }).toString("utf8");
 }
 
-/** Starts a push service that knows the public key and the contact of the server. */
+/** Starts a push service that knows the public key and the contact of the server. The host has the certificate of the tests. */
 export async function pushService(
   atEnd: Cleanup,
   { publicKey, subject }: { readonly publicKey: string; readonly subject: string },
+  host: "model.test" | "push.test" = "model.test",
 ): Promise<PushService> {
   const browsers = new Map<string, { browser: Browser; key: ECDH }>();
   const server = createServer({ ...modelTestCertificate }, (request, response) => {
@@ -69,7 +68,7 @@ export async function pushService(
       browser.requests++;
       const { authorization = "", ttl = "", urgency = "" } = request.headers;
       const body = Buffer.concat(pieces);
-      void verifyVapid(authorization, publicKey, subject).then(
+      void verifyVapid(authorization, publicKey, subject, host).then(
         () => {
           if (browser.status >= 200 && browser.status < 300) {
             const payload = JSON.parse(decryptPush(body, key, browser.subscription.keys.auth));
@@ -114,7 +113,7 @@ export async function pushService(
 }
 
 /** Rejects unless the header carries a token of this key for this service, for at most a day. */
-async function verifyVapid(authorization: string, publicKey: string, subject: string): Promise<void> {
+async function verifyVapid(authorization: string, publicKey: string, subject: string, host: string): Promise<void> {
   const [, token = "", key = ""] = /^vapid t=([\w.-]+), ?k=([\w-]+)$/.exec(authorization) ?? [];
   if (key !== publicKey) throw new Error("the key is not that of the subscription");
   const point = Buffer.from(key, "base64url");
