@@ -37,6 +37,7 @@ test("keys and sign-ins of one host work and end at the other", async (t) => {
   });
   const [one, two] = await cluster.hosts(2);
   assert.ok(one && two);
+  const hosts: readonly ProcessServer[] = [one, two];
   const as = { key: keys.root };
   const poor = { scopes: ["chat:write"], budget: { period: "day", tokens: 10 } };
 
@@ -46,7 +47,7 @@ test("keys and sign-ins of one host work and end at the other", async (t) => {
   const refused = await two.post("/chat", turn("quick", "hi"), { key: spent.key });
   await one.request("DELETE", `/keys/${made.id}`, as);
   const revokedAt = performance.now();
-  for (const host of [one, two])
+  for (const host of hosts)
     await eventually(
       "the end of the key",
       async () => (await host.get("/auth/whoami", { key: made.key })).status === 401,
@@ -80,5 +81,5 @@ test("keys and sign-ins of one host work and end at the other", async (t) => {
   assert.equal(token.status, 200, token.text);
   assert.equal(spentToken.json.error, "invalid_login");
   for (const access of [polled.json.access_token, token.json.access_token])
-    for (const each of [one, two]) assert.equal((await each.get("/chat/sessions", { key: access })).status, 200);
+    for (const each of hosts) assert.equal((await each.get("/chat/sessions", { key: access })).status, 200);
 });
