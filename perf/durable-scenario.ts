@@ -1,6 +1,6 @@
 import { type BackToBackResult, runBackToBack } from "./back-to-back.ts";
 import { Histogram } from "./histogram.ts";
-import type { Lab, Target } from "./lab.ts";
+import { headOf, type Lab, type Target } from "./lab.ts";
 import { othersShare, readLoad } from "./machine-load.ts";
 import { readCpuMs } from "./process-stats.ts";
 import { addCounts, type DurableResult, type DurableRow, median } from "./results.ts";
@@ -117,12 +117,6 @@ async function measureWake(lab: Lab, svc: Target) {
   const [wakeP50Ms, wakeP99Ms] = [histogram.quantileMs(0.5), histogram.quantileMs(0.99)];
   lab.note(`durable: ${count} wakes, ${wakeP50Ms.toFixed(1)} ms p50, ${wakeP99Ms.toFixed(1)} ms p99, ${lost} lost`);
   return { wakes: count, wakeP50Ms, wakeP99Ms, lost };
-}
-
-function headOf({ headers }: Target): string {
-  return Object.entries(headers)
-    .map(([name, value]) => `${name}: ${value}\r\n`)
-    .join("");
 }
 
 function perSecond({ turns, windowMs }: BackToBackResult): number {

@@ -258,3 +258,10 @@ function jobOf(target: Target, load: TurnLoad, threadPrefix: string): TurnJob {
     ...(traced && { marksDir }),
   };
 }
+
+/** Returns the header lines of a caller of a server under test. */
+export function headOf({ headers }: Target): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("");
+}

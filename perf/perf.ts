@@ -41,11 +41,13 @@ import {
   soakScenario,
   turnScenarios,
   waitsScenario,
+  workflowScenario,
 } from "./scenarios.ts";
 import { runSoakScenario } from "./soak-scenario.ts";
 import { formatResults } from "./table.ts";
 import { runTurnScenario } from "./turn-scenario.ts";
 import { runWaitsScenario } from "./waits-scenario.ts";
+import { runWorkflowScenario } from "./workflow-scenario.ts";
 
 /** The scenario of turns with controls, which prints the cost of the controls too. */
 const guardedName = "guarded";
@@ -164,6 +166,9 @@ async function runScenarios(
     });
     await attempt(durableScenario.name, async () => {
       durable = await runDurableScenario(lab);
+    });
+    await attempt(workflowScenario.name, async () => {
+      process.stdout.write(`${(await runWorkflowScenario(lab)).join("\n")}\n`);
     });
   }
   return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, waits, durable, failures };

@@ -153,6 +153,18 @@ export const durableScenario = {
   waits: { manifest: "perf-durable-waits", resumedBy: '"kind":"tool_result"' },
 } as const;
 
+/** Steps of workflows, and durable runs of the same work. */
+export const workflowScenario = {
+  name: "workflow",
+  title: "steps of workflows, and durable runs of the same work",
+  manifest: "perf-durable",
+  runs: 8,
+  /** Items of a run at once. */
+  parallel: 8,
+  items: 500,
+  secondsMax: 5,
+} as const;
+
 /** The tenant of the harness on the server. */
 export const perfTenant = "perf";
 
@@ -213,6 +225,7 @@ export const scenarioNames: readonly string[] = [
   longThreadScenario.name,
   waitsScenario.name,
   durableScenario.name,
+  workflowScenario.name,
   reattachScenario.name,
   recallName,
 ];

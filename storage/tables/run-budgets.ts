@@ -55,7 +55,7 @@ const openShare = tenantSql(
 const insertFirstShare = tenantSql(
   "budget_share_insert_first",
   `INSERT INTO budget_shares (tenant_id, budget_id, run_id, root_key, task_id, input_tokens, output_tokens, cost_usd)
-   SELECT :tenant, run_id, CAST(? AS TEXT), root_key, CAST(? AS TEXT), 0, 0, 0 FROM run_budgets
+   SELECT :tenant, run_id, CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT), 0, 0, 0 FROM run_budgets
    WHERE tenant_id = :tenant AND run_id = ? AND
      (SELECT COUNT(DISTINCT task_id) FROM budget_shares WHERE tenant_id = :tenant AND root_key = ?) < ?`,
 );
@@ -170,7 +170,7 @@ export function joinBudgetOps(store: TenantStore, task: TaskShare, tasksMax: num
   return budgets.flatMap((id, at) => [
     store.op(lockBudget, [id], 1),
     at === 0 && task_id !== null
-      ? store.op(insertFirstShare, [run_id, task_id, id, root_key, tasksMax], 1)
+      ? store.op(insertFirstShare, [run_id, root_key, task_id, id, root_key, tasksMax], 1)
       : store.op(insertShare, [id, run_id, root_key, task_id, 0, 0, 0], 1),
   ]);
 }

@@ -228,17 +228,26 @@ describe("workflows under faults", () => {
     }
   });
 
-  test("WF-009 runs of another tenant end before a large map", async () => {
+  test("WF-009 runs of another tenant are served beside ten runs of 1,000 items", async () => {
     const config = {
       items: "$inputs.all",
       max_parallel: 8,
       step: { kind: "agent", config: { manifest: "agent", prompt: "{{item}}" } },
     };
     const definition = { inputs: { all: { type: "list" } }, steps: [step("m", "map", config)], outputs: {} };
-    const all = Array.from({ length: 150 }, (_, at) => at);
+    const all = Array.from({ length: 1_000 }, (_, at) => at);
     const large = await begin(definition, { all });
+    const paths = [large.path];
+    while (paths.length < 10) {
+      const { json } = await post(`/workflows/${large.id}/runs`, { inputs: { all } });
+      paths.push(`/workflows/${large.id}/runs/${json.run_id}`);
+    }
+    const asks = (prompt: RegExp) =>
+      mock.requests.filter(({ body }) => prompt.test(JSON.stringify(body.messages))).length;
+    await eventually("items are served", async () => asks(/"\d+"/) > 0);
     const other = { key: keys.bea };
-    const small = { name: "small", definition: { steps: [step("a", "agent", { manifest: "agent", prompt: "hi" })] } };
+    const ask = (id: string, needs: string[]) => step(id, "agent", { manifest: "agent", prompt: "hi bea" }, { needs });
+    const small = { name: "small", definition: { steps: [ask("a", []), ask("b", ["a"]), ask("c", ["b"])] } };
     await server.request("PUT", "/workflows/small", { ...other, body: small });
     const { json } = await server.request("POST", "/workflows/small/runs", { ...other, body: {} });
 
@@ -246,11 +255,15 @@ describe("workflows under faults", () => {
       const found = (await server.get(`/workflows/small/runs/${json.run_id}`, other)).json;
       return found.finished_at !== null && found;
     });
-    const own = (await get(large.path)).json;
-    await post(`${large.path}/cancel`, {});
+    const served = asks(/"\d+"/);
+    const open = await Promise.all(paths.map(async (path) => (await get(path)).json));
+    for (const path of paths) await post(`${path}/cancel`, {});
 
     assert.equal(theirs.status, "succeeded", theirs.error);
-    assert.equal(own.finished_at, null);
-    assert.equal((await ended(large.path)).status, "cancelled");
+    assert.equal(asks(/hi bea/), 3);
+    assert.ok(open.every(({ finished_at }) => finished_at === null));
+    // The tenants take turns for slots, so three steps of one wait for few of the other.
+    assert.ok(served < 1_000, `${served} items`);
+    for (const path of paths) assert.equal((await ended(path)).status, "cancelled");
   });
 });

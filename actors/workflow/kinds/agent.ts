@@ -2,8 +2,9 @@ import { Type } from "../../../bus/type.ts";
 import { eventsOf, worksAsRun } from "../child-run.ts";
 import type { StepKind, Unit } from "../step-kind.ts";
 
-/** Max messages in the output. */
+/** Max messages in the output, and bytes of their JSON, so that a long conversation does not fail a step whose text is short. */
 const messagesMax = 200;
+const messagesBytesMax = 128 * 1024;
 
 /** An agent works on a prompt, in a durable run of its own. */
 export const agent: StepKind = {
@@ -28,8 +29,13 @@ export const agent: StepKind = {
     if (durable.final === null)
       return { kind: "failed", error: "the agent has not answered", mayRetry: row?.result?.acted !== true };
     const messages: object[] = [];
-    for await (const { kind, role, content } of eventsOf(store, row))
-      if (kind === "message" && messages.length < messagesMax) messages.push({ role, content });
+    let bytes = 0;
+    for await (const { kind, role, content } of eventsOf(store, row)) {
+      if (kind !== "message") continue;
+      bytes += Buffer.byteLength(JSON.stringify({ role, content }));
+      if (messages.length === messagesMax || bytes > messagesBytesMax) break;
+      messages.push({ role, content });
+    }
     const taint = [...new Set([...unit.taint, ...(row?.result?.taint ?? [])])];
     return { kind: "done", output: { text: durable.final, messages }, taint };
   }),

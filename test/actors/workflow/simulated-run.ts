@@ -34,6 +34,7 @@ export interface Faults {
 }
 
 export interface Document {
+  readonly limits?: { readonly max_wall_clock_seconds: number };
   readonly steps: readonly Record<string, unknown>[];
   readonly outputs: Record<string, unknown>;
 }
@@ -60,6 +61,9 @@ export class SimulatedRun {
   /** Numbers of writes at which the process is killed, before or after the commit. */
   kills: ReadonlyMap<number, "before" | "after"> = new Map();
   cancelAt: number | null = null;
+  /** Until this time no process has the plugin of the kind `work`. */
+  missingUntil = 0;
+  #hasWork = false;
   readonly runId = "0123456789abcdef0123456789abcdef";
   readonly #tenant: TenantStore;
   readonly #store: Store;
@@ -83,15 +87,33 @@ export class SimulatedRun {
     this.#faults = faults;
   }
 
-  /** Runs until the end. Returns the rows. */
-  async run(): Promise<{ run: WorkflowRunRow; steps: WorkflowStepRow[] }> {
+  /** Timers that runs have set. */
+  timers = 0;
+
+  /** Begins runs of the workflow, and looks at each once. */
+  async beginMany(count: number): Promise<void> {
+    const { asked } = await this.#save();
+    for (let at = 0; at < count; at++) {
+      const { context } = this.#context();
+      const id = at.toString(16).padStart(32, "0");
+      await beginRun(this.#tenant, id, { ...asked, inputs: toJsonText({}) }, context);
+      await (await loadProgress(this.#tenant, id, context))?.advance();
+    }
+  }
+
+  async #save() {
     const { definition: faulty = (document: Document) => document } = this.#faults;
     const definition = JSON.stringify(faulty(this.#document));
     const saver = { sub: "ann", scopes: [], scheme: "none", issuer: "" };
     const workflow = { id: "flow", name: "flow", description: "", definition, saver };
     await saveWorkflow(this.#tenant, undefined, workflow, { now: this.now, limit: 0, pinned: [], ops: [] });
     const principal = { tenant_id: this.#tenant.tenantId, sub: "ann", scopes: [], scheme: "none", issuer: "" };
-    const asked = { principal, workflow_id: "flow", revision: null, cause: "request" as const, taint: [] };
+    return { asked: { principal, workflow_id: "flow", revision: null, cause: "request" as const, taint: [] } };
+  }
+
+  /** Runs until the end. Returns the rows. */
+  async run(): Promise<{ run: WorkflowRunRow; steps: WorkflowStepRow[] }> {
+    const { asked } = await this.#save();
     await beginRun(this.#tenant, this.runId, { ...asked, inputs: toJsonText({}) }, this.#context().context);
     for (let look = 0; look < 2_000; look++) {
       await this.#look();
@@ -111,6 +133,8 @@ export class SimulatedRun {
   /** Looks at the run as the sweep does, and kills the process where the plan says so. */
   async #look(): Promise<void> {
     try {
+      // A process with the plugin replaces one without it.
+      if (!this.#hasWork && this.now >= this.missingUntil) this.#progress = null;
       if (this.#progress === null) {
         const { context, killed } = this.#context();
         this.#progress = await loadProgress(killed, this.runId, context);
@@ -152,10 +176,14 @@ export class SimulatedRun {
       ...{ now: () => this.now, monotonic: () => this.now, random: () => 0.5, id: () => "f".repeat(32) },
       defer: (work: () => void) => setImmediate(work),
       soon: queueMicrotask,
-      timer: () => ({ cancel() {} }),
+      timer: () => {
+        this.timers++;
+        return { cancel() {} };
+      },
     };
     const work = this.#work(alive);
-    const kinds = [...builtInKinds, this.#faults.work?.(work) ?? work];
+    this.#hasWork = this.now >= this.missingUntil;
+    const kinds = [...builtInKinds, ...(this.#hasWork ? [this.#faults.work?.(work) ?? work] : [])];
     const context = {
       key: `${tenant.tenantId}/${this.runId}`,
       env,

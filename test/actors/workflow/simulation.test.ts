@@ -1,6 +1,7 @@
 // Random graphs with failures, cancels and kills: a run ends as a model says that runs the graph in memory. Planted bugs are found.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { lookAtWorkflows } from "../../../actors/workflow/due-workflows.ts";
 import { newStep } from "../../../actors/workflow/step-state.ts";
 import {
   advanceRunOps,
@@ -9,9 +10,10 @@ import {
   stepsOfRun,
   type WorkflowRunRow,
   type WorkflowStepRow,
+  workflowRunsPage,
 } from "../../../storage/tables/workflow-runs.ts";
 import { runs } from "../../support/effort.ts";
-import { type TestStore, testStore } from "../../support/stores.ts";
+import { gateDialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 import { type Document, type Faults, type Script, SimulatedRun, textOf } from "./simulated-run.ts";
 
@@ -29,7 +31,11 @@ interface Case {
   readonly scripts: ReadonlyMap<string, Script>;
   readonly kills: ReadonlyMap<number, "before" | "after">;
   readonly cancelAt: number | null;
+  readonly missingUntil: number;
 }
+
+/** A stopped run ends this long after its deadline at the latest. */
+const stopMs = 6_000;
 
 /** Makes a random graph. `failsWhole` allows steps that fail the run. */
 function caseOf(seed: number): Case {
@@ -83,7 +89,10 @@ function caseOf(seed: number): Case {
   }
   const outputs = Object.fromEntries(steps.map(({ id, kind }) => [id, `$steps.${id}.${portOf(kind as string)}`]));
   const kills = new Map(Array.from({ length: int(4) }, () => [1 + int(12), chance(0.5) ? "before" : "after"] as const));
-  return { document: { steps, outputs }, scripts, kills, cancelAt: chance(0.15) ? 1_000_000 + int(4_000) : null };
+  const cancelAt = chance(0.15) ? 1_000_000 + int(4_000) : null;
+  const limits = chance(0.15) ? { limits: { max_wall_clock_seconds: 1 + int(4) } } : {};
+  const missingUntil = chance(0.1) ? 1_000_000 + int(60_000) : 0;
+  return { document: { steps, outputs, ...limits }, scripts, kills, cancelAt, missingUntil };
 }
 
 function portOf(kind: string): string {
@@ -163,8 +172,14 @@ function check(given: Case, simulated: SimulatedRun, run: WorkflowRunRow, steps:
   const fails = given.document.steps.filter(
     ({ id, on_error }) => on_error === "fail" && model.get(id as string)?.status === "failed",
   );
-  if (given.cancelAt === null) assert.equal(run.status, fails.length > 0 ? "failed" : "succeeded", run.error ?? "");
-  else if (run.status === "cancelled") assert.notEqual(given.cancelAt, null);
+  const deadline = run.ts + (given.document.limits?.max_wall_clock_seconds ?? Number.POSITIVE_INFINITY) * 1_000;
+  assert.ok((run.finished_at ?? 0) <= deadline + stopMs, "the run ended long after its deadline");
+  const isLate = run.error?.startsWith("deadline") === true;
+  if (isLate) {
+    assert.ok((run.finished_at ?? 0) >= deadline, "the run ended before its deadline");
+    assert.ok(run.status === "failed" || given.cancelAt !== null, run.status);
+  } else if (given.cancelAt === null)
+    assert.equal(run.status, fails.length > 0 ? "failed" : "succeeded", run.error ?? "");
   const isWhole = run.status === "succeeded";
   for (const { step_id, status, output } of steps) {
     const { status: wanted, value, tries } = model.get(step_id) as Expected;
@@ -185,129 +200,185 @@ function check(given: Case, simulated: SimulatedRun, run: WorkflowRunRow, steps:
   }
 }
 
-describe("a run of a workflow", () => {
-  const atEnd = cleanup();
-  let store: TestStore["store"];
-  before(async () => {
-    ({ store } = await testStore("sqlite", atEnd));
-  });
-
-  test("a process that does not know the newest version of a run cannot put it off", async () => {
-    const tenant = store.tenant("late");
-    const run: WorkflowRunRow = {
-      ...{ id: "r", workflow_id: "w", revision: 1, status: "running", inputs: "{}", taint: [], outputs: null },
-      ...{ error: null, version: 1, cause: "request", seed: "s", cost_usd: 0, ts: 1, finished_at: null, wake_at: 5 },
-      starter: { sub: "ann", scopes: [], scheme: "none", issuer: "" },
-    };
-    const before: WorkflowStepRow = { ...newStep("r", "s"), status: "running", attempt: 1 };
-    await tenant.write(beginWorkflowRunOps(tenant, run, [before]));
-    await tenant.write(advanceRunOps(tenant, "r", 1, run, [{ ...before, status: "succeeded", output: "{}" }]));
-
-    const late = tenant.write(putOffRunOps(tenant, run, 9, [{ ...before, due_at: 9 }]));
-
-    await assert.rejects(late, ({ code }: { code: string }) => code === "conflict");
-    assert.equal((await stepsOfRun(tenant, "r"))[0]?.status, "succeeded");
-  });
-  let tenants = 0;
-
-  async function simulate(given: Case, faults: Faults = {}): Promise<void> {
-    const simulated = new SimulatedRun(store, `t${++tenants}`, given.document, given.scripts, faults);
-    simulated.kills = given.kills;
-    simulated.cancelAt = given.cancelAt;
-    const { run, steps } = await simulated.run();
-    check(given, simulated, run, steps);
-  }
-
-  test("ends as the model says, over random graphs, failures, cancels and kills", async () => {
-    for (let seed = 1; seed <= runs(1_000 / 3) && seed <= 1_000; seed++)
-      await simulate(caseOf(seed)).catch((error: unknown) => {
-        throw new Error(`seed ${seed}`, { cause: error });
-      });
-  });
-
-  const changed = (change: (step: Record<string, unknown>) => Record<string, unknown>) => ({
-    definition: (document: Document): Document => ({ ...document, steps: document.steps.map(change) }),
-  });
-  const bugs: Readonly<Record<string, Faults>> = {
-    "a step that does not wait for its needs": changed(({ needs: _, ...step }) => step),
-    "a failure that goes on": changed((step) => ({ ...step, on_error: "continue" })),
-    "a failure that ends the run": changed((step) => ({ ...step, on_error: "fail" })),
-    "a condition that is ignored": changed(({ when: _, ...step }) => step),
-    "a condition that is turned round": changed((step) =>
-      typeof step.when === "string" ? { ...step, when: `not (${step.when})` } : step,
-    ),
-    "a step that is not tried again": changed((step) => ({ ...step, retry: { max: 0 } })),
-    "a step that is tried once too often": changed((step) => ({
-      ...step,
-      retry: { max: (step.retry as { max: number }).max + 1, backoff_seconds: 1 },
-    })),
-    "a merge in another order": changed((step) =>
-      step.kind === "merge"
-        ? { ...step, config: { values: [...(step.config as { values: string[] }).values].reverse() } }
-        : step,
-    ),
-    "a map with one item too many at once": changed((step) => {
-      const config = step.config as { max_parallel?: number };
-      return step.kind === "map"
-        ? { ...step, config: { ...config, max_parallel: (config.max_parallel ?? 0) + 1 } }
-        : step;
-    }),
-    "work that is repeated after it may have changed something": {
-      work: (kind) => ({
-        ...kind,
-        async look(unit, services) {
-          const looked = await kind.look?.(unit, services);
-          if (looked === undefined) throw new Error("the kind has no look");
-          return looked.kind === "failed" ? { ...looked, mayRetry: true } : looked;
-        },
-      }),
-    },
-  };
-  for (const [bug, faults] of Object.entries(bugs))
-    test(`planted: ${bug} is found`, async () => {
-      let found = false;
-      for (let seed = 1; seed <= 100 && !found; seed++) {
-        const given = caseOf(seed);
-        await simulate(given, faults).catch((error: unknown) => {
-          if (!(error instanceof assert.AssertionError)) throw error;
-          found = true;
-        });
-      }
-      assert.ok(found);
+for (const dialect of gateDialects)
+  describe(`a run of a workflow, on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let store: TestStore["store"];
+    before(async () => {
+      ({ store } = await testStore(dialect, atEnd));
     });
 
-  test("continues after a kill before or after each of its batches", async () => {
-    const retry = { max: 1, backoff_seconds: 1 };
-    const steps = [
-      { id: "a", needs: [], kind: "work", config: { prompt: "p" }, retry, on_error: "continue" },
-      { id: "t", needs: ["a"], kind: "template", config: { text: "t{{steps.a.text}}" }, retry, on_error: "continue" },
-      { id: "w", needs: ["t"], kind: "wait", config: { seconds: 1 } },
-      { id: "c", needs: ["w"], kind: "condition", config: { expr: "steps.t.text exists" } },
-      { id: "p", needs: ["c"], kind: "approval", config: { message: "?", ttl_seconds: 1 } },
-      {
-        ...{ id: "m", needs: ["p"], kind: "map", retry, on_error: "continue" },
-        config: { items: [0, 1, 2], max_parallel: 2, step: { kind: "work", config: { prompt: "{{item}}" } } },
-      },
-      { id: "g", needs: ["m"], kind: "merge", config: { values: ["$steps.m.results", "$steps.p.approved"] } },
-    ];
-    const outputs = { all: "$steps.g.values", text: "$steps.t.text" };
-    const scripts = new Map([["a", { tries: [false, true].map((ok) => ({ ok, ms: 5, mayRetry: true })) }]]);
-    const wanted = { all: [["m:0(0)", "m:1(1)", "m:2(2)"], false], text: "ta(p)" };
-    let batches = Number.POSITIVE_INFINITY;
-    for (let at = 0; at <= batches; at++)
-      for (const when of at === 0 ? (["before"] as const) : (["before", "after"] as const)) {
-        const simulated = new SimulatedRun(store, `t${++tenants}`, { steps, outputs }, scripts);
-        simulated.kills = new Map([[at, when]]);
-        const { run, steps: ended } = await simulated.run();
+    test("a process that does not know the newest version of a run cannot put it off", async () => {
+      const tenant = store.tenant("late");
+      const run: WorkflowRunRow = {
+        ...{ id: "r", workflow_id: "w", revision: 1, status: "running", inputs: "{}", taint: [], outputs: null },
+        ...{ error: null, version: 1, cause: "request", seed: "s", cost_usd: 0, ts: 1, finished_at: null, wake_at: 5 },
+        starter: { sub: "ann", scopes: [], scheme: "none", issuer: "" },
+      };
+      const before: WorkflowStepRow = { ...newStep("r", "s"), status: "running", attempt: 1 };
+      await tenant.write(beginWorkflowRunOps(tenant, run, [before]));
+      await tenant.write(advanceRunOps(tenant, "r", 1, run, [{ ...before, status: "succeeded", output: "{}" }]));
 
-        assert.equal(run.status, "succeeded", `${when} batch ${at}: ${run.error}`);
-        assert.deepEqual(JSON.parse(run.outputs ?? "null"), wanted);
-        assert.ok(ended.every(({ status }) => status === "succeeded"));
+      const late = tenant.write(putOffRunOps(tenant, run, 9, [{ ...before, due_at: 9 }]));
+
+      await assert.rejects(late, ({ code }: { code: string }) => code === "conflict");
+      assert.equal((await stepsOfRun(tenant, "r"))[0]?.status, "succeeded");
+    });
+    let tenants = 0;
+
+    async function simulate(given: Case, faults: Faults = {}): Promise<void> {
+      const simulated = new SimulatedRun(store, `t${++tenants}`, given.document, given.scripts, faults);
+      simulated.kills = given.kills;
+      simulated.cancelAt = given.cancelAt;
+      simulated.missingUntil = given.missingUntil;
+      const { run, steps } = await simulated.run();
+      check(given, simulated, run, steps);
+    }
+
+    test("ends as the model says, over random graphs, failures, cancels and kills", async () => {
+      const seeds = runs(1_000) < 1_000 ? 100 : 1_000;
+      for (let seed = 1; seed <= seeds; seed++)
+        await simulate(caseOf(seed)).catch((error: unknown) => {
+          throw new Error(`seed ${seed}`, { cause: error });
+        });
+    });
+
+    const changed = (change: (step: Record<string, unknown>) => Record<string, unknown>) => ({
+      definition: (document: Document): Document => ({ ...document, steps: document.steps.map(change) }),
+    });
+    const bugs: Readonly<Record<string, Faults>> = {
+      "a deadline that is ignored": { definition: ({ limits: _, ...document }) => document },
+      "a step that does not wait for its needs": changed(({ needs: _, ...step }) => step),
+      "a failure that goes on": changed((step) => ({ ...step, on_error: "continue" })),
+      "a failure that ends the run": changed((step) => ({ ...step, on_error: "fail" })),
+      "a condition that is ignored": changed(({ when: _, ...step }) => step),
+      "a condition that is turned round": changed((step) =>
+        typeof step.when === "string" ? { ...step, when: `not (${step.when})` } : step,
+      ),
+      "a step that is not tried again": changed((step) => ({ ...step, retry: { max: 0 } })),
+      "a step that is tried once too often": changed((step) => ({
+        ...step,
+        retry: { max: (step.retry as { max: number }).max + 1, backoff_seconds: 1 },
+      })),
+      "a merge in another order": changed((step) =>
+        step.kind === "merge"
+          ? { ...step, config: { values: [...(step.config as { values: string[] }).values].reverse() } }
+          : step,
+      ),
+      "a map with one item too many at once": changed((step) => {
+        const config = step.config as { max_parallel?: number };
+        return step.kind === "map"
+          ? { ...step, config: { ...config, max_parallel: (config.max_parallel ?? 0) + 1 } }
+          : step;
+      }),
+      "work that is repeated after it may have changed something": {
+        work: (kind) => ({
+          ...kind,
+          async look(unit, services) {
+            const looked = await kind.look?.(unit, services);
+            if (looked === undefined) throw new Error("the kind has no look");
+            return looked.kind === "failed" ? { ...looked, mayRetry: true } : looked;
+          },
+        }),
+      },
+    };
+    for (const [bug, faults] of Object.entries(bugs))
+      test(`planted: ${bug} is found`, async () => {
+        let found = false;
+        for (let seed = 1; seed <= 100 && !found; seed++) {
+          const given = caseOf(seed);
+          await simulate(given, faults).catch((error: unknown) => {
+            if (!(error instanceof assert.AssertionError)) throw error;
+            found = true;
+          });
+        }
+        assert.ok(found);
+      });
+
+    test("waits for the plugin of its kind, and then goes on under its revision", async () => {
+      const steps = [
+        { id: "a", needs: [], kind: "work", config: { prompt: "p" } },
+        {
+          id: "m",
+          needs: ["a"],
+          kind: "map",
+          config: { items: [0, 1], step: { kind: "work", config: { prompt: "q" } } },
+        },
+      ];
+      const outputs = { a: "$steps.a.text", m: "$steps.m.results" };
+      for (const at of [1, 2, 3, 4]) {
+        const simulated = new SimulatedRun(store, `t${++tenants}`, { steps, outputs }, new Map());
+        simulated.kills = new Map([[at, "after"]]);
+        simulated.missingUntil = 1_000_000 + 100_000 * (at % 2);
+
+        const { run } = await simulated.run();
+
+        assert.equal(run.status, "succeeded", run.error ?? "");
+        assert.deepEqual(JSON.parse(run.outputs ?? "null"), { a: "a(p)", m: ["m:0(q)", "m:1(q)"] });
+        assert.ok(simulated.starts.every(({ unit }) => unit.attempt === 1));
         assert.deepEqual(simulated.defects, []);
-        const names = simulated.starts.map(({ unit }) => `${unit.step_id}:${unit.item}:${unit.attempt}`);
-        assert.deepEqual(names.toSorted(), ["a:-1:1", "a:-1:2", "m:0:1", "m:1:1", "m:2:1"]);
-        if (at === 0) batches = simulated.writes;
       }
-    assert.ok(batches > 5 && batches < 100);
+    });
+
+    test("1,000 waiting runs cost their rows only", async () => {
+      const tenant = `t${++tenants}`;
+      const steps = [
+        { id: "w", kind: "wait", config: { seconds: 3_600 } },
+        { id: "t", needs: ["w"], kind: "template", config: { text: "x" } },
+      ];
+      const waiting = new SimulatedRun(store, tenant, { steps, outputs: {} }, new Map());
+      waiting.now = Date.now();
+      await waiting.beginMany(1_000);
+      const reads: Record<string, unknown>[][] = [];
+      const read = async (...args: Parameters<typeof store.system.read>) => {
+        const rows = await store.system.read(...args);
+        reads.push(rows);
+        return rows;
+      };
+      const counted = { system: { read } } as unknown as typeof store;
+      const bus = { tell() {} } as unknown as Parameters<typeof lookAtWorkflows>[1];
+
+      await lookAtWorkflows(counted, bus);
+
+      assert.equal(reads.length, 1);
+      assert.ok(reads.flat().every(({ tenant_id }) => tenant_id !== tenant));
+      assert.equal(waiting.timers, 0);
+      const { rows } = await workflowRunsPage(store.tenant(tenant), {}, null, 1_000);
+      assert.deepEqual([rows.length, new Set(rows.map(({ status }) => status))], [1_000, new Set(["waiting"])]);
+    });
+
+    test("continues after a kill before or after each of its batches", async () => {
+      const retry = { max: 1, backoff_seconds: 1 };
+      const steps = [
+        { id: "a", needs: [], kind: "work", config: { prompt: "p" }, retry, on_error: "continue" },
+        { id: "t", needs: ["a"], kind: "template", config: { text: "t{{steps.a.text}}" }, retry, on_error: "continue" },
+        { id: "w", needs: ["t"], kind: "wait", config: { seconds: 1 } },
+        { id: "c", needs: ["w"], kind: "condition", config: { expr: "steps.t.text exists" } },
+        { id: "p", needs: ["c"], kind: "approval", config: { message: "?", ttl_seconds: 1 } },
+        {
+          ...{ id: "m", needs: ["p"], kind: "map", retry, on_error: "continue" },
+          config: { items: [0, 1, 2], max_parallel: 2, step: { kind: "work", config: { prompt: "{{item}}" } } },
+        },
+        { id: "g", needs: ["m"], kind: "merge", config: { values: ["$steps.m.results", "$steps.p.approved"] } },
+      ];
+      const outputs = { all: "$steps.g.values", text: "$steps.t.text" };
+      const scripts = new Map([["a", { tries: [false, true].map((ok) => ({ ok, ms: 5, mayRetry: true })) }]]);
+      const wanted = { all: [["m:0(0)", "m:1(1)", "m:2(2)"], false], text: "ta(p)" };
+      let batches = Number.POSITIVE_INFINITY;
+      for (let at = 0; at <= batches; at++)
+        for (const when of at === 0 ? (["before"] as const) : (["before", "after"] as const)) {
+          const simulated = new SimulatedRun(store, `t${++tenants}`, { steps, outputs }, scripts);
+          simulated.kills = new Map([[at, when]]);
+          const { run, steps: ended } = await simulated.run();
+
+          assert.equal(run.status, "succeeded", `${when} batch ${at}: ${run.error}`);
+          assert.deepEqual(JSON.parse(run.outputs ?? "null"), wanted);
+          assert.ok(ended.every(({ status }) => status === "succeeded"));
+          assert.deepEqual(simulated.defects, []);
+          const names = simulated.starts.map(({ unit }) => `${unit.step_id}:${unit.item}:${unit.attempt}`);
+          assert.deepEqual(names.toSorted(), ["a:-1:1", "a:-1:2", "m:0:1", "m:1:1", "m:2:1"]);
+          if (at === 0) batches = simulated.writes;
+        }
+      assert.ok(batches > 5 && batches < 100);
+    });
   });
-});

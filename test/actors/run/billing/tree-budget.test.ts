@@ -8,6 +8,7 @@ import { isBreach, RunBudget } from "../../../../governance/budget.ts";
 import type { RunLimits } from "../../../../manifests/sections/limits.ts";
 import type { TenantStore } from "../../../../storage/store/store.ts";
 import {
+  backgroundTasks,
   joinBudgetOps,
   openBudgetOps,
   reserveOps,
@@ -74,6 +75,21 @@ for (const dialect of dialects) {
     }
     const output = async () => Number((await runBudgetById(store, runId))?.output_tokens);
     const isHeld = async () => (await sharersOf(store, runId, `task-${ids}`)).holding > 0;
+
+    test("DEL-006 a background task below a workflow counts for its own thread", async () => {
+      const [flow, thread] = [`flow-${ids}`, 4_000 + ids];
+      const max = Number.MAX_SAFE_INTEGER;
+      const limits = { max_tool_calls: max, max_hops: max, max_input_tokens: max, max_output_tokens: max };
+      const nothing = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
+      const row = { run_id: flow, root_key: -1, ...limits, max_cost_usd: 1, tool_calls: 0, hops: 0, ...nothing };
+      const task = (id: string) => ({ run_id: id, task_id: id, root_key: thread, budgets: [flow] });
+      await store.write([...openBudgetOps(store, row, nothing), ...joinBudgetOps(store, task(`a-${ids}`), 1)]);
+
+      const second = store.write(joinBudgetOps(store, task(`b-${ids}`), 1));
+
+      await assert.rejects(second, { code: "conflict" });
+      assert.equal(await backgroundTasks(store, thread), 1);
+    });
 
     test("DEL-006 usage of an uncertain write counts once, with later usage", async () => {
       const budget = tree();
