@@ -54,6 +54,7 @@ for (const dialect of gateDialects)
           sums: { tools: ["calculator"] },
           gated: { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
           guarded: { auth: { inbound: { required_scopes: ["reports:run"] } } },
+          keyed: { auth: { inbound: { schemes: ["api_key"] } } },
           broken: { model: { id: "failing" } },
           slow: { model: { id: "held" } },
         },
@@ -73,6 +74,7 @@ for (const dialect of gateDialects)
               },
               inputs: { title: "/issue/title", kind: "$event", id: "$delivery", gone: "/nothing/here" },
             },
+            schemed: { tenant: "acme", workflow: "schemed", scheme: "standard", secret: hookSecret },
             old: {
               ...{ tenant: "acme", workflow: "triggered", scheme: "standard", secret: hookSecret },
               ...{ revision: 7 },
@@ -526,6 +528,43 @@ for (const dialect of gateDialects)
       assert.equal(asRun.json.status, "completed");
       assert.deepEqual(JSON.parse(asRun.json.final.content), record.outputs);
       assert.equal((await get(`/chat/runs/${run_id}`, "stranger")).status, 404);
+    });
+
+    test("TRIG-018 a step of a triggered run needs a manifest that admits triggers", async () => {
+      await put("schemed", {
+        steps: [
+          step("a", "agent", { manifest: "keyed", prompt: "hi" }, { on_error: "continue" }),
+          step("b", "agent", { manifest: "agent", prompt: "hi" }),
+        ],
+      });
+      const { json } = await deliver("schemed", "s1", {});
+      const own = await post("/workflows/schemed/runs", {});
+
+      const triggered = await ended(`/workflows/schemed/runs/${json.run_id}`);
+      const asked = await ended(`/workflows/schemed/runs/${own.json.run_id}`);
+
+      assert.equal(triggered.started_by, "trigger:schemed");
+      assert.deepEqual([stateOf(triggered, "a").status, stateOf(triggered, "b").status], ["failed", "succeeded"]);
+      assert.match(String(stateOf(triggered, "a").error), /scheme/);
+      assert.equal(stateOf(asked, "a").status, "succeeded");
+    });
+
+    test("JOB-005 a firing is refused after its author has lost the right to start workflows", async () => {
+      const id = fresh();
+      await put(id, greeting);
+      const made = await post("/keys", { scopes: ["jobs:write", "workflows:write"] });
+      const { key, id: keyId } = made.json;
+      const payload = { workflow: id, inputs: { name: "Ann" } };
+      const saved = await server.request("PUT", "/jobs/lapses", { key, body: { payload } });
+      const before = await post("/jobs/lapses/run", {});
+      const removed = await server.request("DELETE", `/keys/${keyId}`, as("ann"));
+
+      const after = await post("/jobs/lapses/run", {});
+
+      assert.deepEqual([saved.status, removed.status], [200, 200], made.text);
+      assert.equal(before.json.status, "ok", before.text);
+      assert.equal(after.json.result.status, "refused", after.text);
+      assert.equal((await get(`/workflows/${id}/runs`)).json.items.length, 1);
     });
 
     test("JOB-006 a job runs a workflow, JOB-003 which its payload names", async () => {
