@@ -93,12 +93,15 @@ export class SimulatedRun {
   /** Begins runs of the workflow, and looks at each once. */
   async beginMany(count: number): Promise<void> {
     const { asked } = await this.#save();
-    for (let at = 0; at < count; at++) {
-      const { context } = this.#context();
+    const { context } = this.#context();
+    const begin = async (at: number): Promise<void> => {
       const id = at.toString(16).padStart(32, "0");
       await beginRun(this.#tenant, id, { ...asked, inputs: toJsonText({}) }, context);
       await (await loadProgress(this.#tenant, id, context))?.advance();
-    }
+    };
+    // Batches that are sent together share a commit.
+    for (let from = 0; from < count; from += 100)
+      await Promise.all(Array.from({ length: Math.min(100, count - from) }, (_, at) => begin(from + at)));
   }
 
   async #save() {
