@@ -38,7 +38,7 @@ export const approval: StepKind = {
     { name: "note", type: "text", required: true },
   ],
   forms: { ttl_seconds: "literal", require_other: "literal" },
-  begin(unit, { store, env, mask, bus }) {
+  begin(unit, { store, env, mask }) {
     const { config, principal, run_id, step_id, workflow_id, taint } = unit;
     const ttl = typeof config.ttl_seconds === "number" ? config.ttl_seconds : ttlDefault;
     const deadline = env.now() + ttl * 1_000;
@@ -71,7 +71,6 @@ export const approval: StepKind = {
       ttl_seconds: ttl,
       deadline,
     });
-    tellNews(bus, store.tenantId, () => ({ kind: "approval", approval_id: id, thread_id: "", status: "pending" }));
     return {
       kind: "pending",
       status: "waiting",
@@ -79,6 +78,11 @@ export const approval: StepKind = {
       state: { deadline },
       ops: [ask],
     };
+  },
+  // Listeners ask for the row, so it is stored before they hear of it.
+  async started(unit, { store, bus }) {
+    const approval_id = approvalId(unit);
+    tellNews(bus, store.tenantId, () => ({ kind: "approval", approval_id, thread_id: "", status: "pending" }));
   },
   async look(unit, { store, env }) {
     const id = approvalId(unit);
