@@ -56,7 +56,13 @@ export class SimulatedRun {
   /** The work that has begun, by its id. */
   readonly children = new Map<string, Child>();
   /** What happened, for checks: starts in their order, with the rows as they were stored then. */
-  readonly starts: { readonly unit: Unit; readonly over: ReadonlySet<string>; readonly open: number }[] = [];
+  readonly starts: {
+    readonly unit: Unit;
+    readonly over: ReadonlySet<string>;
+    readonly open: number;
+    readonly at: number;
+    readonly endsAt: number;
+  }[] = [];
   writes = 0;
   /** Numbers of writes at which the process is killed, before or after the commit. */
   kills: ReadonlyMap<number, "before" | "after"> = new Map();
@@ -246,13 +252,14 @@ export class SimulatedRun {
     if (this.children.has(unit.id)) return;
     const { tries } = this.#scripts.get(nameOf(unit)) ?? { tries: [{ ok: true, ms: 5, mayRetry: true }] };
     const { ok, ms, mayRetry } = tries[Math.min(unit.attempt, tries.length) - 1] as Script["tries"][number];
-    this.children.set(unit.id, { unit, endsAt: this.now + ms, ok, mayRetry, aborted: false });
+    const at = this.now;
+    this.children.set(unit.id, { unit, endsAt: at + ms, ok, mayRetry, aborted: false });
     const rows = await stepsOfRun(this.#tenant, this.runId);
     const over = rows.filter(({ finished_at }) => finished_at !== null).map(({ step_id }) => step_id);
     const open = [...this.children.values()].filter(
       (child) => child.unit.step_id === unit.step_id && child.endsAt > this.now,
     );
-    this.starts.push({ unit, over: new Set(over), open: open.length });
+    this.starts.push({ unit, over: new Set(over), open: open.length, at, endsAt: at + ms });
   }
 }
 
