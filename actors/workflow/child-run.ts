@@ -95,10 +95,24 @@ async function lookAtChild(unit: Unit, services: KindServices, readOutcome: Read
   if (breach !== undefined)
     return { kind: "failed", error: `budget_exceeded: ${breach}`, mayRetry: false, isOverBudget: true, cost_usd };
   if (durable.error !== null) {
-    const mayRetry = row !== undefined && row.result?.acted !== true && row.spent?.acted !== true;
+    const mayRetry = row !== undefined && !(await hasActed(store, row));
     return { kind: "failed", error: durable.error, mayRetry, cost_usd };
   }
   return { ...(await readOutcome(unit, services, { durable, row })), cost_usd };
+}
+
+/**
+ * True if a call has begun that may have changed something. The row lacks a call that was interrupted by the end of its process, but the
+ * log has its intent. A run with more events than are read counts too.
+ */
+export async function hasActed(store: TenantStore, row: RunRow): Promise<boolean> {
+  if (row.result?.acted === true || row.spent?.acted === true) return true;
+  if (row.last_seq === null) return row.spent !== null;
+  if (row.last_seq - (row.first_seq ?? 0) >= eventsReadMax) return true;
+  for await (const { kind, extra } of eventsOf(store, row))
+    if (kind === "tool_call" && extra?.metadata?.handed === undefined && extra?.metadata?.effect !== "read")
+      return true;
+  return false;
 }
 
 /** Returns the milliseconds that the run of a step has worked, without its waits. */

@@ -1,5 +1,5 @@
 import { Type } from "../../../bus/type.ts";
-import { eventsOf, worksAsRun } from "../child-run.ts";
+import { eventsOf, hasActed, worksAsRun } from "../child-run.ts";
 import type { StepKind, Unit } from "../step-kind.ts";
 
 /** Max messages in the output, and bytes of their JSON, so that a long conversation does not fail a step whose text is short. */
@@ -26,8 +26,10 @@ export const agent: StepKind = {
   forms: { manifest: "literal", prompt: "prompt" },
   isInner: true,
   ...worksAsRun(workOf, async (unit, { store }, { durable, row }) => {
-    if (durable.final === null)
-      return { kind: "failed", error: "the agent has not answered", mayRetry: row?.result?.acted !== true };
+    if (durable.final === null) {
+      const mayRetry = row !== undefined && !(await hasActed(store, row));
+      return { kind: "failed", error: "the agent has not answered", mayRetry };
+    }
     const messages: object[] = [];
     let bytes = 0;
     for await (const { kind, role, content } of eventsOf(store, row)) {

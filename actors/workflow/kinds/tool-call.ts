@@ -1,5 +1,5 @@
 import { Type } from "../../../bus/type.ts";
-import { eventsOf, worksAsRun } from "../child-run.ts";
+import { eventsOf, hasActed, worksAsRun } from "../child-run.ts";
 import type { Outcome, StepKind, Unit } from "../step-kind.ts";
 
 /** One call of a tool, in a durable run without a model. */
@@ -20,7 +20,7 @@ export const toolCall: StepKind = {
   forms: { manifest: "literal", tool: "literal" },
   isInner: true,
   ...worksAsRun(workOf, async (unit, { store }, { row }) => {
-    const mayRetry = row?.result?.acted !== true;
+    const mayRetry = row !== undefined && !(await hasActed(store, row));
     let outcome: Outcome = { kind: "failed", error: "the call has no result", mayRetry };
     for await (const { kind, content, extra } of eventsOf(store, row)) {
       if (kind !== "tool_result") continue;
