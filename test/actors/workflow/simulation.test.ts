@@ -309,7 +309,7 @@ for (const dialect of gateDialects)
         assert.ok(found);
       });
 
-    test("waits for the plugin of its kind, and then goes on under its revision", async () => {
+    test("waits for the plugin of its kind and then continues", async () => {
       const steps = [
         { id: "a", needs: [], kind: "work", config: { prompt: "p" } },
         {
