@@ -65,6 +65,7 @@ describe("taint", () => {
         compacting: { ...base, session: { compaction_enabled: true, keep_recent_tokens: 1 } },
         artifacts: { ...base, artifacts: { enabled: true, threshold_chars: 40, preview_chars: 10 } },
         served: { ...base, mcp_servers: [{ name: "site", url: "http://mcp.example/mcp", transport: "http" }] },
+        clicking: { ...base, client_tools: [{ name: "click" }] },
         hooked: { ...base, hooks: [hook] },
         lead: { ...base, delegation: { agents: [{ name: "helper" }] } },
         helper: { ...base, model: { id: "worker" } },
@@ -169,6 +170,21 @@ describe("taint", () => {
     assert.ok(status < 300, text);
     await eventually("the run has ended", async () => mock.requests.length >= before + 3);
     assert.equal(isGated(resultsOf("scripted").at(-1)), true);
+  });
+
+  test("a call after the result of a client's tool is gated", async () => {
+    const thread_id = newThread();
+    mock.answer("scripted", inTurn(calls(["click", {}]), calls(sum), { text: "Done." }));
+    const stream = await server.stream("/chat/stream", turn("clicking", "go", { thread_id }), as);
+    const { json } = await stream.until("tool_request");
+    const answer = { thread_id, tool_call_id: json.data.id, content: "Hello." };
+
+    const { json: told } = await server.post("/chat/tool_result", answer, as);
+    await stream.rest();
+
+    assert.equal(told.signaled, true);
+    assert.equal(isGated(resultsOf("scripted").at(-1)), true);
+    assert.ok((await eventsOf(thread_id)).some(({ metadata }) => metadata?.taint?.includes("client")));
   });
 
   // Information flow, second part: the source of a text travels with everything that is made of it.
