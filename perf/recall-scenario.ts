@@ -1,6 +1,9 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { localEmbedder, localEmbeddingRoute, localModelsAreInstalled } from "../actors/models/local-embedder.ts";
 import { systemEnv } from "../bus/env.ts";
+import { readSettings } from "../governance/settings/settings.ts";
+import { unitVectors } from "../governance/vectors/unit-vectors.ts";
 import { openStore } from "../storage/client.ts";
 import { migrate } from "../storage/migrate.ts";
 import { startStoreThread } from "../storage/start.ts";
@@ -11,6 +14,7 @@ import { searchDocuments } from "../storage/tables/document-search.ts";
 import { documentCorpus } from "../storage/tables/document-vectors.ts";
 import { writeDocument } from "../storage/tables/documents.ts";
 import { queueVectorsOp, storeVectors } from "../storage/tables/vectors.ts";
+import { type QualityModel, qualityTable, retrievalQuality, spellingModels } from "./retrieval-quality.ts";
 
 // Searches of a tenant with many chunks on SQLite, beside 1,000 tenants with ten chunks each. The store is that of the server;
 // vectors are random, which is the worst case for the bits that are compared first.
@@ -69,12 +73,30 @@ export async function runRecallScenario(
       lines.push(`${label}, by both: ${await measured(store, tenant, true, true)}`);
     }
     lines.push(`resident memory grew by ${Math.round((process.memoryUsage().rss - before) / 2 ** 20)} MiB`);
+    for (const quality of [...spellingModels, ...localModels()]) {
+      note(`asking the questions of the retrieval set: ${quality.model}`);
+      lines.push("", ...qualityTable(quality.model, await retrievalQuality(store, quality)));
+    }
     return lines;
   } finally {
     store.close();
     await thread.close();
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+/** The model of SVC_MEMORY_MODEL_DIR and SVC_MEMORY_EMBEDDING_MODEL, if it and its package are there. */
+function localModels(): readonly QualityModel[] {
+  const { settings } = readSettings(process.env);
+  if (settings.memoryModelDir === null || !localModelsAreInstalled()) return [];
+  const embedder = localEmbedder(settings, systemEnv());
+  const [route, dimensions] = [localEmbeddingRoute(settings), settings.memoryEmbeddingDim];
+  const embed = async (inputs: readonly string[]): Promise<Float32Array[]> => {
+    const { vectors } = await embedder.start({ route, inputs: [...inputs], dimensions }).reply;
+    const page = { vectors: Buffer.from(vectors).toString("base64"), dimensions };
+    return unitVectors(page, inputs.length).map((vector) => vector ?? new Float32Array(dimensions));
+  };
+  return [{ model: route.model, dimensions, embed }];
 }
 
 async function fill(store: Store, tenantId: string, title: string, count: number): Promise<void> {
