@@ -88,6 +88,43 @@ for (const dialect of gateDialects)
       assert.equal((await stored("merging", "superseded")).length, 2);
     });
 
+    test("DOCS-002 a kill during ingests leaves each document whole: the old one, or the new one if it was accepted", async () => {
+      const names = ["one", "two", "three", "four", "five", "six"];
+      const textOf = (name: string, version: string) => {
+        const parts = Array.from({ length: 20 }, (_, at) => `${name}${version} part ${at} ${"word ".repeat(20)}`);
+        return parts.join("\n\n");
+      };
+      const post = (name: string, version: string) => {
+        const body = { title: name, text: textOf(name, version), max_chars: 128, overlap_chars: 0 };
+        return server.request("POST", "/documents", { body });
+      };
+      const count = async (word: string): Promise<number> =>
+        (await server.get(`/documents/search?q=${word}&limit=50`)).json.items.length;
+      for (const name of names) await post(name, "old");
+      const chunks = await count("oneold");
+
+      const answers: { name: string; accepted: boolean }[] = [];
+      const posting = names.map((name) =>
+        post(name, "new").then(
+          ({ status }) => answers.push({ name, accepted: status === 200 }),
+          () => answers.push({ name, accepted: false }),
+        ),
+      );
+      await Promise.race(posting);
+      await server.kill();
+      await Promise.all(posting);
+      await server.restart();
+
+      assert.ok(chunks >= 20);
+      assert.ok(answers.some(({ accepted }) => accepted));
+      for (const { name, accepted } of answers) {
+        const [old, newer] = [await count(`${name}old`), await count(`${name}new`)];
+        assert.ok((old === 0) !== (newer === 0), `${name}: ${old} old and ${newer} new chunks`);
+        assert.equal(old + newer, chunks, name);
+        if (accepted) assert.equal(old, 0, `${name} was accepted`);
+      }
+    });
+
     test("MEM-017 a restart loses the facts of the store memory, captured ones too", async () => {
       mock.answer("captor", answersFacts);
       await chat("volatile", "FACT The emu is loose.", "volatile");

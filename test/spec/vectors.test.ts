@@ -161,13 +161,14 @@ describe("documents with an embedder", () => {
     await embedded("Late");
   });
 
-  test("SET-013 a rebuild after a change of the dimensions continues over a restart", async () => {
+  test("SET-013 a rebuild after a change of the dimensions continues after a kill", async () => {
     mock.answer("meanings", ({ body }) => meanings(body, 16));
     await server.restart({ SVC_MEMORY_EMBEDDING_DIM: "16" });
     const [before] = await search("airship");
     const warning = await eventually("a warning", async () => server.logs.find((line) => line.stored_dimensions === 8));
     const began = await server.post("/embeddings/rebuild", {}, { key: keys.ann });
     assert.equal(began.status, 200, began.text);
+    await server.kill();
     await server.restart({ SVC_MEMORY_EMBEDDING_DIM: "16" });
 
     await embedded("Flight");
@@ -182,6 +183,20 @@ describe("documents with an embedder", () => {
     assert.deepEqual(after, { title: "Flight", channels: ["vector"] });
     assert.deepEqual([status.dimensions, status.corpora[0].embedded], [16, status.corpora[0].texts]);
     assert.equal((await server.get("/embeddings/status", { key: keys.reader })).status, 403);
+  });
+
+  test("a vector with NaN is not stored, and its text is found by words", async () => {
+    mock.answer("meanings", ({ body }) => {
+      const inputs = body.input as readonly string[];
+      const data = inputs.map((_, index) => ({ object: "embedding", index, embedding: new Array(16).fill("NaN") }));
+      return jsonScript(200, { object: "list", data, model: body.model, usage: { prompt_tokens: 1, total_tokens: 1 } });
+    });
+    await post("Broken", "A pelican.");
+    const asked = () => mock.requests.filter(({ body }) => JSON.stringify(body).includes("pelican")).length;
+    await eventually("a call for its vector", async () => asked() > 0 || undefined);
+
+    assert.deepEqual(await search("pelican"), [{ title: "Broken", channels: ["lexical"] }]);
+    assert.deepEqual((await listed()).Broken, [0, 1]);
   });
 
   test("SET-013 vectors of another length are refused, and the log names the setting", async () => {
