@@ -10,6 +10,7 @@ import type { Settings } from "../settings/settings.ts";
 import { isTenantId } from "../settings/tenant-id.ts";
 import { isOwnKey, ownPrincipal, ownTokenRules } from "../sign-in/access-tokens.ts";
 import { IssuerTokens } from "./issuer-tokens.ts";
+import { isOn, isSignInScheme } from "./sign-in-scopes.ts";
 
 /** Tolerated clock difference. */
 const leewaySeconds = 60;
@@ -106,7 +107,10 @@ export class JwtVerifier {
     const keys = this.#settings.tokenSigningKey.map((key) => ({ ...key.public }) as { kty: string });
     this.#ownKeys ??= createLocalJWKSet({ keys });
     const { payload } = await jwtVerify(token, this.#ownKeys, { ...ownTokenRules(this.#settings), ...this.#clock });
-    return { payload, principal: ownPrincipal(payload, this.#settings) };
+    const principal = ownPrincipal(payload, this.#settings);
+    // The key may outlive the provider of its tokens (decision 230).
+    const isAccepted = principal !== null && isSignInScheme(principal.scheme) && isOn(principal.scheme, this.#settings);
+    return { payload, principal: isAccepted ? principal : null };
   }
 
   async #verifyForeign(token: string): Promise<Verified | null> {

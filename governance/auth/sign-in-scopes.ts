@@ -33,7 +33,8 @@ export function signInScopes(
   return own.length === 0 ? null : own.flatMap(({ scopes }) => scopes);
 }
 
-function isOn(scheme: SignInScheme, settings: SignInGrants): boolean {
+/** True while the provider of a scheme is configured. */
+export function isOn(scheme: SignInScheme, settings: Parameters<typeof signInMethods>[0]): boolean {
   const { github_device, github_redirect, google_redirect, github_actions } = signInMethods(settings);
   switch (scheme) {
     case "github":

@@ -11,6 +11,12 @@ const againMs = 30_000;
 /** Time after a failed read of the keys in which they are not read again. */
 const failedMs = 5_000;
 
+/** Rules of 3.1.3.7 that a verified token must follow too: it is for no other client, and was not issued in the future. */
+function isForUs({ aud, azp, iat = 0 }: JWTPayload, audience: string, now: number): boolean {
+  if (Array.isArray(aud) && aud.length !== 1 && azp !== audience) return false;
+  return (azp === undefined || azp === audience) && iat * 1_000 <= now + leewaySeconds * 1_000;
+}
+
 interface KnownKeys {
   readonly keys: { readonly kty: string }[];
   readonly at: number;
@@ -53,7 +59,7 @@ export class IdTokens {
           ...{ algorithms: ["RS256", "ES256"], issuer: issuers, audience, clockTolerance: leewaySeconds },
           ...{ currentDate: new Date(this.#env.now()), requiredClaims: ["exp", "iat", "sub"] },
         });
-        return payload;
+        return isForUs(payload, audience, this.#env.now()) ? payload : null;
       } catch (error) {
         // The issuer may have begun to sign with a key that is not known here.
         if (!(error instanceof errors.JWKSNoMatchingKey)) return null;

@@ -5,12 +5,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, beforeEach, describe, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
+import { generateKeyPair, importJWK, SignJWT } from "jose";
 import { systemEnv } from "../../bus/env.ts";
+import { JwtVerifier } from "../../governance/auth/jwt.ts";
 import { tokenKeyOf } from "../../governance/settings/token-keys.ts";
 import { signToken } from "../../governance/sign-in/access-tokens.ts";
 import { startMock } from "../support/chat.ts";
 import { freePort } from "../support/free-port.ts";
-import { type Account, audience, type Person, startGithub } from "../support/github-server.ts";
+import { type Account, audience, type ForgedToken, type Person, startGithub } from "../support/github-server.ts";
 import type { Answer } from "../support/http-client.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -61,7 +63,7 @@ describe("sign-in", () => {
     server = await startServer({ env: base, atEnd });
   });
   beforeEach(() => {
-    Object.assign(github.state, { down: false, replays: false, who: null, declines: false, interval: 5 });
+    Object.assign(github.state, { down: false, replays: false, forges: null, who: null, declines: false, interval: 5 });
   });
 
   /** Starts a sign-in by device; `polls` are the code host's next answers. */
@@ -423,6 +425,107 @@ describe("sign-in", () => {
     assert.match(String(location), /#svc_login_error=google_unavailable$/);
   });
 
+  test("SIGNIN-010 id tokens of Google are verified as OpenID Connect demands", async () => {
+    const now = Math.floor(Date.now() / 1_000);
+    const rows: readonly (readonly [string, ForgedToken])[] = [
+      ["another audience", { aud: "another-client" }],
+      ["a second audience", { aud: ["client-1", "another-client"] }],
+      ["another authorized party", { claims: { azp: "another-client" } }],
+      ["another issuer", { iss: "https://accounts.evil.example" }],
+      ["the issuer of workflows", { iss: `${github.url}/oidc` }],
+      ["no signature", { alg: "none" }],
+      ["a shared secret in place of the key pair", { alg: "HS256" }],
+      ["an unknown key", { other: true }],
+      ["an expiry in the past", { claims: { exp: now - 120 } }],
+      ["an issue in the future", { claims: { iat: now + 120 } }],
+      ["no nonce", { claims: { nonce: undefined } }],
+      ["no subject", { claims: { sub: undefined } }],
+      ["no address", { claims: { email: undefined } }],
+    ];
+
+    for (const [name, forged] of rows) {
+      const { path, cookie } = await authorized("google", { sub: "g1", email: "ann@example.com" });
+      github.state.forges = forged;
+      const returned = await back(path, cookie);
+      github.state.forges = null;
+      assert.match(String(returned.headers.location), /#svc_login_error=google_unavailable$/, name);
+      assert.match(String(returned.headers["set-cookie"]), /^svc_signin=; .*Max-Age=0$/, name);
+    }
+  });
+
+  test("SIGNIN-007 SIGNIN-008 cookies and states in other forms end no sign-in", async () => {
+    const lost = `${base.SVC_PUBLIC_URL}/console#svc_login_error=invalid_state`;
+    const { path, cookie } = await authorized("github", octocat);
+    const value = cookie.slice("svc_signin=".length);
+    const changed = (name: string, to: string) => path.replace(new RegExp(`${name}=[^&]*`), `${name}=${to}`);
+    const rows: readonly (readonly [string, string, string])[] = [
+      ["no cookie", path, "other=1"],
+      ["an empty cookie", path, "svc_signin="],
+      ["the cookie twice", path, `${cookie}; ${cookie}`],
+      ["a second cookie of the name", path, `${cookie}; svc_signin=x`],
+      ["the name of https", path, `__Host-svc_signin=${value}`],
+      ["a name of other case", path, `SVC_SIGNIN=${value}`],
+      ["quotes", path, `svc_signin="${value}"`],
+      ["the cookie cut short", path, cookie.slice(0, -1)],
+      ["no state", path.replace(/state=[^&]*/, ""), cookie],
+      [
+        "the state in other case",
+        path.replace(/state=[^&]*/, (pair) => `state=${pair.slice(6).toUpperCase()}`),
+        cookie,
+      ],
+      ["another state", changed("state", "0".repeat(64)), cookie],
+      ["the cookie as the state", changed("state", value), cookie],
+    ];
+
+    for (const [name, to, shown] of rows) {
+      const { headers } = await back(to, shown);
+      assert.equal(headers.location, lost, name);
+    }
+    assert.equal(refused(await exchange("github", cookie)), "401 invalid_login", "the cookie of the start");
+    const both = path.includes("error=") ? path : `${path}&error=access_denied`;
+    assert.match(String((await back(both, cookie)).headers.location), /#svc_login_error=access_denied$/);
+    assert.equal((await back(path, cookie)).headers.location, lost, "the refused sign-in is spent");
+    const forged = await authorized("github", octocat);
+    const wrongCode = await back(forged.path.replace(/code=[^&]*/, "code=of-another"), forged.cookie);
+    assert.match(String(wrongCode.headers.location), /#svc_login_error=/);
+    assert.doesNotMatch(String(wrongCode.headers.location), /svc_login=ok/);
+  });
+
+  test("AUTH-035 access tokens that svc has not signed like this are refused", async () => {
+    const { kid, private: jwk } = tokenKeyOf(
+      createPrivateKey(readFileSync(join(server.dataDir, "token-signing.pem"))),
+      "the key",
+    );
+    const own = await importJWK({ ...jwk }, "ES256");
+    const { privateKey: another } = await generateKeyPair("ES256");
+    const now = Math.floor(Date.now() / 1_000);
+    const url = String(base.SVC_PUBLIC_URL);
+    const good = {
+      ...{ tenant: "acme", scopes: ["chat:read"], scheme: "github", github_login: "", sub: "github:1" },
+      ...{ iss: url, aud: url, iat: now, exp: now + 60 },
+    };
+    const sign = (claims: object, header: object = {}, key: Parameters<SignJWT["sign"]>[0] = own) =>
+      new SignJWT({ ...good, ...claims }).setProtectedHeader({ alg: "ES256", typ: "at+jwt", kid, ...header }).sign(key);
+    const secret = new TextEncoder().encode("0".repeat(32));
+    const rows: readonly (readonly [string, string, number])[] = [
+      ["nothing", await sign({}), 200],
+      ["the type", await sign({}, { typ: "JWT" }), 401],
+      ["the key", await sign({}, {}, another), 401],
+      ["the algorithm", await sign({}, { alg: "HS256" }, secret), 401],
+      ["the kid", await sign({}, { kid: "other" }), 401],
+      ["the issuer", await sign({ iss: "https://other.example" }), 401],
+      ["the audience", await sign({ aud: "https://other.example" }), 401],
+      ["the expiry", await sign({ exp: now - 120 }), 401],
+      ["an expiry at all", await sign({ exp: undefined }), 401],
+      ["a subject", await sign({ sub: undefined }), 401],
+      ["the scheme", await sign({ scheme: "api_key" }), 401],
+      ["the tenant", await sign({ tenant: "a:b" }), 401],
+      ["the scopes", await sign({ scopes: "chat:read admin" }), 401],
+    ];
+
+    for (const [name, token, status] of rows) assert.equal((await chat(token)).status, status, `other in ${name}`);
+  });
+
   test("AUTH-035 a token of another deployment with the same key is refused", async () => {
     const key = tokenKeyOf(createPrivateKey(readFileSync(join(server.dataDir, "token-signing.pem"))), "the key");
     const claims = {
@@ -440,6 +543,16 @@ describe("sign-in", () => {
     const [own, other] = await Promise.all(tokens.map(chat));
 
     assert.deepEqual([own?.status, other?.status], [200, 401]);
+    const off = { githubClientId: "", githubClientSecret: "", githubDevice: true, githubOidcAudience: "" };
+    const publicUrl = String(base.SVC_PUBLIC_URL);
+    const googleAlone = {
+      ...{ ...off, authMode: "api_key", googleClientId: "client", googleClientSecret: "secret" },
+      ...{ jwksPublic: null, jwtVerifiers: [], tokenSigningKey: [key], publicUrl, allowedTenants: [] },
+    };
+    const verifier = new JwtVerifier(googleAlone as never, systemEnv());
+    const ofGoogle = await signToken({ ...claims, sub: "google:1", scheme: "google" }, 60, googleAlone, systemEnv());
+    assert.equal(await verifier.verify(tokens[0] as string), null, "the provider of the token is off");
+    assert.equal((await verifier.verify(ofGoogle))?.sub, "google:1");
   });
 
   const actions = (id_token: string, more: object = {}) => server.post("/auth/github/actions", { id_token, ...more });
@@ -488,6 +601,42 @@ describe("sign-in", () => {
       refused(await actions(await github.idToken(workflow()), { tenant: "globex" })),
       "403 tenant_not_granted",
     );
+  });
+
+  test("SIGNIN-025 id tokens of workflows are verified as OpenID Connect demands", async () => {
+    const now = Math.floor(Date.now() / 1_000);
+    const google = `${github.url}/google`;
+    const { json: own } = await poll(await started(octocat));
+    const rows: readonly (readonly [string, string, number])[] = [
+      ["a shared secret in place of the key pair", await github.idToken(workflow(), { alg: "HS256" }), 401],
+      ["no signature", await github.idToken(workflow(), { alg: "none" }), 401],
+      ["a key in its header", await github.idToken(workflow(), { other: true, header: { jwk: { kty: "RSA" } } }), 401],
+      [
+        "an address of keys in its header",
+        await github.idToken(workflow(), { other: true, header: { jku: google } }),
+        401,
+      ],
+      ["an unknown kid", await github.idToken(workflow(), { header: { kid: "three" } }), 401],
+      ["no expiry", await github.idToken(workflow({ exp: undefined })), 401],
+      ["no time of issue", await github.idToken(workflow({ iat: undefined })), 401],
+      ["no subject", await github.idToken(workflow({ sub: undefined })), 401],
+      ["a start in the future", await github.idToken(workflow({ nbf: now + 120 })), 401],
+      ["an issue in the future", await github.idToken(workflow({ iat: now + 120 })), 401],
+      ["an expiry in words", await github.idToken(workflow(), { claims: { exp: "never" } }), 401],
+      ["an expiry beyond the leeway", await github.idToken(workflow({ exp: now - 75 })), 401],
+      ["an expiry within the leeway", await github.idToken(workflow({ exp: now - 30 })), 200],
+      ["an issue within the leeway", await github.idToken(workflow({ iat: now + 30 })), 200],
+      ["one audience in a list", await github.idToken(workflow(), { aud: [audience] }), 200],
+      ["a second audience", await github.idToken(workflow(), { aud: [audience, "other"] }), 401],
+      ["another authorized party", await github.idToken(workflow({ azp: "other" })), 401],
+      ["an audience of other case", await github.idToken(workflow(), { aud: audience.toUpperCase() }), 401],
+      ["the issuer with a slash", await github.idToken(workflow(), { iss: `${github.url}/oidc/` }), 401],
+      ["the issuer of another provider", await github.idToken(workflow(), { iss: google }), 401],
+      ["a token of svc", own.access_token, 401],
+      ["a repository as a number", await github.idToken(workflow({ repository_id: 11 })), 401],
+    ];
+
+    for (const [name, token, status] of rows) assert.equal((await actions(token)).status, status, name);
   });
 
   test("SIGNIN-026 a workflow with two tenants repeats its token with one of them", async () => {

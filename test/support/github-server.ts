@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
+import { exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import type { Cleanup } from "./temp.ts";
 
 // A server in place of GitHub and Google: OAuth by device and in a browser, the REST API of accounts, and the issuers of id tokens. Like the
@@ -22,6 +22,16 @@ export interface Account {
   readonly email: string;
   readonly email_verified?: boolean;
   readonly hd?: string;
+}
+
+/** How an id token differs from a good one. `other` signs with a key that the issuer does not publish. */
+export interface ForgedToken {
+  readonly iss?: string;
+  readonly aud?: string | string[];
+  readonly other?: boolean;
+  readonly alg?: "RS256" | "HS256" | "none";
+  readonly header?: object;
+  readonly claims?: object;
 }
 
 interface Code {
@@ -49,6 +59,8 @@ export async function startGithub(atEnd: Cleanup) {
     interval: 5,
     polled: 0,
     replays: false,
+    /** How id tokens of Google differ from good ones; null for good ones. */
+    forges: null as ForgedToken | null,
   };
 
   const server = createServer((request, response) => {
@@ -103,7 +115,7 @@ export async function startGithub(atEnd: Cleanup) {
       if (typeof found === "string") return json({ error: found }, 400);
       const { email_verified = true, ...account } = found.person as Account;
       const claims = { ...account, email_verified, nonce: state.replays ? "of another sign-in" : found.nonce };
-      return json({ id_token: await sign(claims, { iss: `${url}/google`, aud: githubClient.id }) });
+      return json({ id_token: await sign(claims, { iss: `${url}/google`, aud: githubClient.id, ...state.forges }) });
     }
     if (pathname.endsWith("/jwks"))
       return json({ keys: [{ ...(await exportJWK(key.publicKey)), kid: key.kid, alg: "RS256", use: "sig" }] });
@@ -156,11 +168,17 @@ export async function startGithub(atEnd: Cleanup) {
     return token;
   }
 
-  function sign(claims: JWTPayload, { iss, aud, by = key }: { iss: string; aud: string; by?: typeof key }) {
+  async function sign(
+    claims: JWTPayload,
+    { iss, aud, other, alg = "RS256", header, claims: forged }: ForgedToken & { iss: string; aud: string | string[] },
+  ): Promise<string> {
     const now = Math.floor(Date.now() / 1_000);
-    return new SignJWT({ iat: now, exp: now + 300, ...claims, iss, aud })
-      .setProtectedHeader({ alg: "RS256", kid: by.kid })
-      .sign(by.privateKey);
+    const body = { iat: now, exp: now + 300, ...claims, iss, aud, ...forged };
+    const by = other ? (keys[1] as typeof key) : key;
+    if (alg === "none") return new UnsecuredJWT(body).encode();
+    // A verifier that takes the public key of RS256 for the secret of HS256 accepts this token.
+    const secret = alg === "HS256" ? new TextEncoder().encode(await exportSPKI(key.publicKey)) : by.privateKey;
+    return new SignJWT(body).setProtectedHeader({ alg, kid: key.kid, ...header }).sign(secret);
   }
 
   return {
@@ -183,12 +201,8 @@ export async function startGithub(atEnd: Cleanup) {
     /** Tokens of devices that only the code host knows end with it. */
     forgetDevices: () => devices.clear(),
     /** An id token of a workflow. */
-    idToken: (claims: JWTPayload, options: { aud?: string; iss?: string; other?: boolean } = {}) =>
-      sign(claims, {
-        iss: options.iss ?? `${url}/oidc`,
-        aud: options.aud ?? audience,
-        by: options.other ? (keys[1] as typeof key) : key,
-      }),
+    idToken: (claims: JWTPayload, forged: ForgedToken = {}) =>
+      sign(claims, { iss: `${url}/oidc`, aud: audience, ...forged }),
     /** The issuer signs with another key from now on. */
     rotate: () => {
       key = keys[1] as typeof key;
