@@ -361,6 +361,23 @@ describe("a code host", () => {
     assert.equal(JSON.parse(String(made)).commit, pushed);
   });
 
+  test("a force-push during the work changes no file, and no branch is published from the base that is gone", async () => {
+    host.add("acme/forced", { "a.txt": "a\n" }, { people: [1, 9] });
+    await open("forced", "acme/forced");
+    const before = host.git("acme/forced", "rev-parse", "main");
+    const other = host.git("acme/forced", "commit-tree", `${before}^{tree}`, "-m", "rewritten");
+    host.git("acme/forced", "update-ref", "refs/heads/main", other);
+
+    const [, published] = await results("forced", "publisher", [write("b.txt", "b\n"), publish("forced")]);
+
+    assert.equal(readFileSync(join(treeOf("forced"), "a.txt"), "utf8"), "a\n");
+    // A shallow clone cannot push a commit whose parent no branch of the code host has any more.
+    assert.match(String(published), /the code host did not accept the push/);
+    assert.equal(readFileSync(join(treeOf("forced"), "b.txt"), "utf8"), "b\n");
+    assert.equal(host.git("acme/forced", "branch", "--list", "agent/*"), "");
+    assert.equal(host.git("acme/forced", "rev-parse", "main"), other);
+  });
+
   test("DEL-008 a task works on files of its own, and its parent merges them", async () => {
     await open("lead");
     const ids: string[] = [];

@@ -315,6 +315,7 @@ describe("the repository of a thread", () => {
     host.repo("acme/large").size = 600 * 1024;
     const gitDir = host.add("acme/dotgit", { a: "a" });
     plantGitFolder(gitDir);
+    host.addMany("acme/many", 100_001);
     const before = gitDirs().length;
     const cases = [
       ["acme/empty", /no branch main, or is empty/],
@@ -322,6 +323,7 @@ describe("the repository of a thread", () => {
       ["acme/absolute", /symlink out leads out/],
       ["acme/chained", /symlink d\/out leads out/],
       ["acme/dotgit", /a path that git refuses/],
+      ["acme/many", /repository_too_large: it has more than 100000 files/],
     ] as const;
     for (const [repo, error] of cases) {
       const thread = `bad-${repo.split("/")[1]}`;
@@ -357,7 +359,79 @@ describe("the repository of a thread", () => {
       assert.equal((await open("refused", "acme/site", { ref })).status, 422, ref);
     assert.equal(code(await state("refused")), "404 no_repository");
   });
+
+  test("GH-004 submodules, hooks, LFS, filters and strange names of a repository are files and nothing else", async () => {
+    const gitDir = host.add("acme/hostile", { a: "a" });
+    const strange = [
+      "line\nbreak",
+      "tab\there",
+      'quo"te',
+      "back\\slash",
+      "\u202egnp.exe",
+      "-rf",
+      "é/日本",
+      "#$(id)`id`",
+    ];
+    const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+    const marker = join(tempDir(atEnd), "ran");
+    const attributes = `* filter=evil ident working-tree-encoding=UTF-16\n*.bin filter=lfs diff=evil merge=evil\n`;
+    plantTree(gitDir, [
+      ["100644", ".gitattributes", attributes],
+      ["100644", ".lfsconfig", `[lfs]\n\turl = https://evil.example\n[filter "lfs"]\n\tsmudge = touch ${marker}\n`],
+      [
+        "100644",
+        ".gitmodules",
+        `[submodule "sub"]\n\tpath = sub\n\turl = https://evil.example/x.git\n\tupdate = !touch ${marker}\n`,
+      ],
+      ["160000", "sub", `${"0".repeat(39)}1`],
+      ["100755", "hooks/post-checkout", `#!/bin/sh\ntouch ${marker}\n`],
+      ["100644", "large.bin", pointer],
+      ["100644", "ident.txt", "$Id$\nplain\n"],
+      ...strange.map((name) => ["100644", name, name] as const),
+    ]);
+
+    await ready("hostile", "acme/hostile");
+    const { json } = await server.get(pathOf("hostile", "/files"), as());
+    const [, edited] = await results(
+      "hostile",
+      ["write_file", { path: "large.bin", content: `${pointer}x` }],
+      ["read_file", { path: "ident.txt" }],
+    );
+    const changed = await server.get(pathOf("hostile", "/files?prefix=large"), as());
+
+    const tree = treeOf("hostile");
+    const paths = json.files.map(({ path }: { path: string }) => path);
+    assert.deepEqual(new Set(paths.filter((path: string) => strange.includes(path))), new Set(strange));
+    assert.ok(
+      !paths.includes("sub") && (!existsSync(join(tree, "sub")) || readdirSync(join(tree, "sub")).length === 0),
+    );
+    for (const { path, status, kind } of json.files) assert.deepEqual([path, status, kind], [path, "clean", "file"]);
+    for (const name of strange) assert.equal(readFileSync(join(tree, name), "utf8"), name);
+    assert.match(String(edited), /\$Id\$/);
+    assert.equal(readFileSync(join(tree, "ident.txt"), "utf8"), "$Id$\nplain\n");
+    assert.deepEqual(
+      changed.json.files.map(({ status }: { status: string }) => status),
+      ["modified"],
+    );
+    assert.ok(!existsSync(marker));
+  });
 });
+
+/** Gives the branch a tree of these entries: mode, path and content, or the commit of a submodule. */
+function plantTree(gitDir: string, entries: readonly (readonly [mode: string, path: string, content: string])[]): void {
+  const git = (args: readonly string[], input = "", more: object = {}) =>
+    execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@t", ...args], {
+      cwd: gitDir,
+      input,
+      encoding: "utf8",
+      env: { ...process.env, GIT_INDEX_FILE: join(gitDir, "planted"), ...more },
+    }).trim();
+  for (const [mode, path, content] of entries) {
+    const id = mode === "160000" ? content : git(["hash-object", "-w", "--stdin"], content);
+    git(["update-index", "-z", "--index-info"], `${mode} ${id}\t${path}\0`);
+  }
+  git(["update-ref", "refs/heads/main", git(["commit-tree", git(["write-tree"]), "-m", "x"])]);
+}
 
 /** Gives the branch a tree with a file in `.git`, which git itself would never add. */
 function plantGitFolder(gitDir: string): void {

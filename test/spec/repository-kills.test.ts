@@ -1,6 +1,6 @@
 // A process that is killed while git works leaves nothing half done, and no token is where others could read it.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
@@ -86,6 +86,13 @@ describe("a killed process", () => {
       .join("\n");
   }
 
+  /** Paths of the files of the server that contain the token. */
+  function filesWithToken(): string {
+    const found = spawnSync("grep", ["-rlaF", token, server.dataDir, root], { encoding: "utf8" });
+    assert.ok(found.status !== 2, found.stderr);
+    return found.stdout;
+  }
+
   test("a clone that was cut off fails by name after the restart, and leaves no files", async () => {
     const reached = held((path) => path.startsWith("POST"));
     await server.post(pathOf("cut"), { full_name: "acme/site" });
@@ -135,6 +142,7 @@ describe("a killed process", () => {
       const seen = processes();
 
       await server.kill();
+      const onDisk = filesWithToken();
       free();
       await server.restart();
 
@@ -144,6 +152,7 @@ describe("a killed process", () => {
       });
       const told = json.messages.findLast(({ role }: { role: string }) => role === "tool").content;
       if (at === "push") assert.match(seen, /GIT_DIR=/);
+      assert.equal(onDisk, "");
       assert.doesNotMatch(seen, new RegExp(token));
       const made = host.pulls.filter(({ head }) => head === `add-${at}`);
       assert.equal(made.length, 1);

@@ -270,6 +270,15 @@ export async function startRepoHost(atEnd: Cleanup) {
       git(work, "push", "--quiet", path, "main");
       return path;
     },
+    /** Makes a repository with one commit of many small files. */
+    addMany(name: string, count: number): void {
+      const paths = Array.from({ length: count }, (_, at) => `M 100644 :1 d${at % 100}/f${at}\n`);
+      const commit = "commit refs/heads/main\ncommitter t <t@t> 0 +0000\ndata 1\nm\n";
+      execFileSync("git", ["fast-import", "--quiet", "--force"], {
+        cwd: this.add(name, null),
+        input: `blob\nmark :1\ndata 2\nx\n\n${commit}${paths.join("")}\n`,
+      });
+    },
     repo: (name: string) => repos.get(name.toLowerCase()) as HostedRepo,
     /** Runs git in a repository of the code host. */
     git: (name: string, ...args: string[]) => git((repos.get(name.toLowerCase()) as HostedRepo).path, ...args),

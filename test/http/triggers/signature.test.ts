@@ -106,6 +106,21 @@ describe("signed deliveries", () => {
     assert.equal(github({ "x-hub-signature-256": "sha1=00" }), null);
   });
 
+  test("TRIG-001 the test vector of GitHub's documentation passes", () => {
+    const read = (hex: string) =>
+      readSigned(
+        { scheme: "github" },
+        [keyOf("It's a Secret to Everybody", "github")],
+        { "x-github-event": "push", "x-github-delivery": "d-1", "x-hub-signature-256": `sha256=${hex}` },
+        Buffer.from("Hello, World!"),
+        now,
+      );
+    const hex = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+
+    assert.equal(read(hex)?.delivery, "d-1");
+    assert.equal(read(hex.replace("7", "8")), null);
+  });
+
   test("TRIG-015 a secret is base64 after whsec_, and has at least 16 bytes", () => {
     assert.deepEqual(keyOf(`whsec_${Buffer.alloc(16, 7).toString("base64")}`), Buffer.alloc(16, 7));
     assert.equal(signingKey(`whsec_${Buffer.alloc(15).toString("base64")}`, { scheme: "standard" }), null);
