@@ -124,20 +124,22 @@ async function toldBy(store: TenantStore, run: RunOfGone, since: number): Promis
   const events = await eventsOf(store, run, since);
   const begun = new Set(events.flatMap(({ kind, extra }) => (kind === "tool_call" ? [extra?.tool_call_id] : [])));
   const rows: Told[] = [];
-  const first = events.findLast(({ role, kind, seq }) => {
-    return kind === "message" && role === "user" && seq < firstStep(events);
-  });
+  const step = firstStep(run, events);
+  const first = events.findLast(({ role, kind, seq }) => kind === "message" && role === "user" && seq < step);
   for (const event of events) {
     if (event === first || isSteer(event)) rows.push(inputTold(run, event));
-    if (event.kind === "tool_result") rows.push(...callTold(run, event, begun.has(event.extra?.tool_call_id)));
+    // The caller brought the results before the first step. Their calls have rows of an earlier run.
+    if (event.kind === "tool_result" && event.seq > step)
+      rows.push(...callTold(run, event, begun.has(event.extra?.tool_call_id)));
   }
   const end = endTold(run, events);
   return end === null ? rows : [...rows, end];
 }
 
-/** Returns the number of the first event that the run itself wrote. */
-function firstStep(events: readonly LogEvent[]): number {
-  return events.find(({ kind, role }) => kind !== "message" || role === "assistant")?.seq ?? Number.MAX_SAFE_INTEGER;
+/** Returns the number of the first of these events that the run itself wrote. */
+function firstStep({ first_seq }: RunOfGone, events: readonly LogEvent[]): number {
+  if (events[0]?.seq !== first_seq) return 0;
+  return events.find(({ kind, role }) => kind === "tool_call" || role === "assistant")?.seq ?? Number.MAX_SAFE_INTEGER;
 }
 
 function isSteer({ kind, role, extra }: LogEvent): boolean {

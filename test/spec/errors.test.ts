@@ -127,8 +127,8 @@ describe("refusals", () => {
     const detail = [
       {
         loc: ["spec", "procedural_memory", "embedding_model"],
-        msg: "spec.procedural_memory.embedding_model is not supported by this version.",
-        type: "unsupported",
+        msg: "spec.procedural_memory.embedding_model names the embedding route bge-small-en-v1.5, which does not exist.",
+        type: "unresolved",
       },
     ];
     const wanted = [422, JSON.stringify({ error: "invalid_manifest", detail })];

@@ -37,7 +37,7 @@ async function lines(spec: object): Promise<string[]> {
   return (await allProblems(agent(spec))).map(({ type, loc }) => `${type} ${loc.join(".")}`);
 }
 
-test("problems of shape, rules, missing features and names are reported in field order", async () => {
+test("problems of shape, rules and names are reported in field order", async () => {
   const problems = await lines({
     pattern: "router",
     sub_agents: ["helper", "nobody", "no one"],
@@ -57,7 +57,7 @@ test("problems of shape, rules, missing features and names are reported in field
     "type_error spec.model.temperature",
     "unresolved spec.model.id",
     "unresolved spec.memory.checkpointer",
-    "unsupported spec.procedural_memory.embedding_model",
+    "unresolved spec.procedural_memory.embedding_model",
     "conflict spec.session.compact_after_turn",
     "unresolved spec.decider.id",
     "out_of_range spec.limits.max_tool_calls",
