@@ -191,6 +191,7 @@ function newState(): RunState {
     taking: null,
     room: null,
     accepted: null,
+    refused: null,
   };
 }
 

@@ -30,8 +30,11 @@ import { acceptedRunStream, type EarlyIn } from "./run-stream.ts";
 /** The fields of a turn that its route sets; all other fields are the same for all routes. */
 export type TurnFields = Omit<SubmitTurn, "run_id" | "principal" | "request_id" | "idempotency" | "lease" | "channel">;
 
-/** Max asks with the same run id when a deadline leaves the outcome unknown. */
-const submitAttempts = 3;
+/**
+ * Max asks with the same run id when a deadline leaves the outcome unknown. Before the acceptance, screening may ask a decider and then a
+ * model, for 20 seconds each.
+ */
+const submitAttempts = 6;
 const submitDeadlineMs = 10_000;
 const idempotencyKeyPattern = /^(?=.{1,255}$)[\x21-\x7e]+$/;
 

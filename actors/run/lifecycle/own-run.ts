@@ -1,4 +1,5 @@
 import { splitRunKey } from "../../../bus/address.ts";
+import type { SvcError } from "../../../bus/errors.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { AskedKey } from "../../log/messages.ts";
@@ -27,6 +28,8 @@ export interface RunState extends HeardRun {
   room: ContextRoom | null;
   /** The answer to the caller; null before the turn is accepted. */
   accepted: TurnAccepted | null;
+  /** The refusal of a turn for which models were asked. A repeated start must not pay for them again. */
+  refused: SvcError | null;
 }
 
 /** Marks the run as being taken until the promise settles, and returns the promise. */

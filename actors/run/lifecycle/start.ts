@@ -42,6 +42,7 @@ export async function startRun(
   context: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
   if (state.accepted !== null) return state.accepted;
+  if (state.refused !== null) throw state.refused;
   const { deps, bus, env } = context;
   const room = deps.contexts.room(sent.principal.tenant_id);
   state.room = room;
@@ -71,13 +72,14 @@ export async function startRun(
     }
 
     const { thread } = opened;
+    let models: EntryModels | null = null;
     try {
       const answered = withoutAnswered(turn, thread);
       const pinning = await pinningOf(turn, agent, thread, store, env);
       const standings = await spendingOf(turn, agent, store, deps);
       const open = { ...resolved, turn: answered, key, threadId: log.threadId, thread, pinning, makeRoom };
       // The prompt of a task is the text of an agent, whose budget the task shares.
-      const models = turn.parent === undefined ? new EntryModels(open, log, deps) : null;
+      models = turn.parent === undefined ? new EntryModels(open, log, deps) : null;
       const taken = await takeIn(open, deps, models).finally(() => models?.settle());
       if (standings !== null) admitFirstCall(standings, taken.start, env.now());
 
@@ -89,6 +91,7 @@ export async function startRun(
       return state.accepted;
     } catch (error) {
       log.release(key);
+      if (models?.spent) state.refused = SvcError.from(error);
       throw error;
     }
   } finally {
