@@ -46,8 +46,7 @@ export class BackgroundWork {
     const { bus, context } = threads.main;
     this.#boot = boot;
     this.#threads = threads;
-    const audit = { mask: context.mask, flushSeconds: settings.auditFlushSeconds };
-    this.#abandoned = new AbandonedRuns(bus, context.store, env, log, audit);
+    this.#abandoned = new AbandonedRuns(bus, context.store, env, log);
     const cluster = clusterConfigOf(settings);
     const startedAt = context.startedAt;
     const holdsActors = holds(settings, "api") || holds(settings, "worker");

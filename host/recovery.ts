@@ -4,7 +4,6 @@ import { wakeCaptures } from "../actors/memory/due-memory.ts";
 import { threadAddress, workspaceAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
-import { SvcError } from "../bus/errors.ts";
 import type { Store } from "../storage/store/store.ts";
 import { abandonedRuns } from "../storage/tables/abandoned-runs.ts";
 import { dropThreadlessOps, threadlessWaits } from "../storage/tables/abandoned-waits.ts";
@@ -16,28 +15,22 @@ import { eraseLostMemories } from "../storage/tables/memories.ts";
 import { loseClones } from "../storage/tables/repo-checkouts.ts";
 import { loseCommands } from "../storage/tables/shell-commands.ts";
 import { releaseSkillJobs } from "../storage/tables/skill-jobs.ts";
-import { type AuditRecovery, restoreAudit } from "./audit-recovery.ts";
 
 const pageRows = 500;
 const recoverMsMax = 60_000;
 const retryMs = { first: 500, longest: 30_000 };
 
-/**
- * Cleans up after a host or worker that is gone: restores its audit rows, closes its runs, and releases its idempotency keys and
- * webhooks.
- */
+/** Cleans up after a host or worker that is gone: closes its runs, and releases its idempotency keys and webhooks. */
 export class AbandonedRuns {
   readonly #bus: Bus;
   readonly #store: Store;
   readonly #env: Env;
   readonly #log: Logger;
-  readonly #audit: AuditRecovery;
   /** The latest attempt for each gone host or worker, until one succeeds. */
   readonly #attempts = new Map<string, Promise<void>>();
   #stopped = false;
 
-  constructor(bus: Bus, store: Store, env: Env, log: Logger, audit: AuditRecovery) {
-    this.#audit = audit;
+  constructor(bus: Bus, store: Store, env: Env, log: Logger) {
     this.#bus = bus;
     this.#store = store;
     this.#env = env;
@@ -62,8 +55,6 @@ export class AbandonedRuns {
   async #attempt(gone: Gone, waitMs: number): Promise<void> {
     if (this.#stopped) return;
     try {
-      // First, because closing a run changes what its row tells.
-      await this.#restoreAudit(gone);
       await releaseDeliveries(this.#store.system, gone);
       await wakeDeliveries(this.#store, this.#bus, "due");
       await releaseCaptures(this.#store.system, gone);
@@ -89,18 +80,6 @@ export class AbandonedRuns {
 
   stop(): void {
     this.#stopped = true;
-  }
-
-  /** Restores audit rows. Rejects only if the store is unavailable: a log that cannot be read must not keep runs open. */
-  async #restoreAudit(gone: Gone): Promise<void> {
-    try {
-      const rows = await restoreAudit(this.#store, gone, this.#audit);
-      if (rows > 0)
-        this.#log.warn({ rows }, "audit rows that an ended process had in memory were restored from the logs");
-    } catch (error) {
-      if (error instanceof SvcError) throw error;
-      this.#log.error({ err: error }, "audit rows of an ended process could not be restored");
-    }
   }
 
   /** Deletes the waits of runs without a thread, which died with their process. */

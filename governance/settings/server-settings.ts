@@ -208,6 +208,6 @@ export const limitSettings = {
     "AUDIT_FLUSH_SECONDS",
     5,
     [0, 3600],
-    "Interval at which audit rows are written together; after SIGKILL only those that the logs of conversations tell of are restored. 0 leaves them to flush_audit, once a minute.",
+    "Interval at which audit rows are written together; SIGKILL may lose the rows of that time. 0 leaves them to flush_audit, once a minute.",
   ),
 };

@@ -6,7 +6,6 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { pino } from "pino";
 import { threadAddress } from "../../bus/address.ts";
 import { systemEnv } from "../../bus/env.ts";
-import { SecretMask } from "../../governance/secret-mask.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
 import { systemSql } from "../../storage/store/statements.ts";
@@ -53,7 +52,7 @@ for (const dialect of dialects)
         () => pauseMs,
       );
       const process = new ActorProcess({ env, store, settings, model, bootId: host });
-      const runs = new AbandonedRuns(process.bus, store, env, log, { mask: new SecretMask([]), flushSeconds: 5 });
+      const runs = new AbandonedRuns(process.bus, store, env, log);
       const lost: Error[] = [];
       let looks = 0;
       const lease = new HostLease({

@@ -4,7 +4,6 @@ import { before, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import pino from "pino";
 import { type Env, systemEnv } from "../../bus/env.ts";
-import { SecretMask } from "../../governance/secret-mask.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { abandonedRuns } from "../../storage/tables/abandoned-runs.ts";
@@ -50,14 +49,7 @@ describe("abandoned runs", () => {
       bootId: env.id(),
     });
     atEnd.after(() => process.close());
-    return {
-      timers,
-      refusing,
-      runs: new AbandonedRuns(process.bus, refusing, held, pino({ level: "silent" }), {
-        mask: new SecretMask([]),
-        flushSeconds: 5,
-      }),
-    };
+    return { timers, refusing, runs: new AbandonedRuns(process.bus, refusing, held, pino({ level: "silent" })) };
   }
 
   /** Threads with a live run of a lost process, and a key that it claimed. */

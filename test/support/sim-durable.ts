@@ -5,7 +5,6 @@ import { wakeDueRuns } from "../../actors/durable/due-waits.ts";
 import { defineTool, type Tool } from "../../actors/tools/tool.ts";
 import { deliveryAddress, durableAddress, runAddress, threadAddress } from "../../bus/address.ts";
 import { Type } from "../../bus/type.ts";
-import { SecretMask } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
@@ -203,7 +202,7 @@ export class SimDurable {
       },
     });
     this.#loseHints(process);
-    const abandoned = new AbandonedRuns(process.bus, store, env, silent, { mask: new SecretMask([]), flushSeconds: 5 });
+    const abandoned = new AbandonedRuns(process.bus, store, env, silent);
     const lease = new HostLease({
       // The first process is alone, despite rows of the previous world.
       ...{
