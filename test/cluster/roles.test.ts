@@ -84,7 +84,6 @@ describe("a process for each duty", { skip }, () => {
   for (const [setting, words] of [
     ["SVC_OBJECT_STORE_PATH", /the object store is not the one that the other hosts use/],
     ["SVC_WORKSPACE_ROOT", /SVC_WORKSPACE_ROOT is not the folder that the other hosts have/],
-    ["SVC_REPO_CHECKOUT_ROOT", /SVC_REPO_CHECKOUT_ROOT is not the folder that the other hosts have/],
   ] as const)
     test(`a host with another folder in ${setting} does not join`, async () => {
       await assert.rejects(cluster.host({ [setting]: tempDir(atEnd) }, "worker"), words);

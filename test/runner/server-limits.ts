@@ -9,7 +9,6 @@ export interface MoreServers {
 
 /** The files that need more servers, each with the most that it may start. */
 export const moreServers: Readonly<Record<string, MoreServers>> = {
-  "test/cluster/roles.test.ts": { max: 7, reason: "Each role is a process of its own." },
   "test/docs/pages.test.ts": { max: 14, reason: "The commands of each document run on a server of its own." },
   "test/docs/snippets.test.ts": { max: 12, reason: "The snippets of each document run on a server of its own." },
   "test/faults/data-dir-loss.test.ts": {
