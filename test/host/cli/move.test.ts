@@ -75,7 +75,7 @@ describe("svc move", { skip }, () => {
     assert.equal(moved.code, 0, moved.stderr);
     assert.match(
       moved.stdout,
-      /^Moved and verified: \d+ rows of \d+ tables and 4 objects, in .* s\.\nStart no server on /,
+      /^Moved and verified: \d+ rows of \d+ tables and 5 objects, in .* s\.\nStart no server on /,
     );
     assert.deepEqual(
       [again.code, /the target has data of tenants already/.test(again.stderr)],
@@ -141,7 +141,7 @@ describe("svc move", { skip }, () => {
     assert.match(served.stderr, /an interrupted restore or move left the database incomplete/);
     assert.equal(continued.code, 0, continued.stderr);
     assert.equal(JSON.parse(continued.stdout).isContinued, true);
-    assert.equal(JSON.parse(continued.stdout).objects, 4);
+    assert.equal(JSON.parse(continued.stdout).objects, 5);
   });
 
   test("keeps the tables of another application in the schema", async () => {

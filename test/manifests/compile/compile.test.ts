@@ -126,7 +126,7 @@ test("problems of every kind are reported together, in the order of the fields",
     "unresolved spec.prompts.0.file",
     "unresolved spec.tools.0",
     "conflict spec.workspace.scope",
-    "unsupported spec.procedural_memory.embedding_model",
+    "unresolved spec.procedural_memory.embedding_model",
   ]);
 });
 
