@@ -30,7 +30,7 @@ export const moreServers: Readonly<Record<string, MoreServers>> = {
   },
   "test/http/middleware.test.ts": { max: 10, reason: "Each test looks at one setting that applies to every request." },
   "test/spec/anonymous.test.ts": { max: 9, reason: "The modes of authentication are settings." },
-  "test/spec/background-tasks.test.ts": { max: 12, reason: "Most tests kill a server, to see what the next one does." },
+  "test/spec/background-tasks.test.ts": { max: 16, reason: "Most tests kill a server, to see what the next one does." },
   "test/spec/delegation-waits.test.ts": { max: 12, reason: "Most tests kill a server, to see what the next one does." },
   "test/spec/queues.test.ts": { max: 8, reason: "The names of queues and the secret of consumers are settings." },
   "test/spec/system.test.ts": { max: 18, reason: "Probes and the reference depend on settings and broken parts." },
