@@ -80,7 +80,8 @@ describe("OPS-003 a server on each object store", () => {
 
     assert.deepEqual([refused.status, refused.json.error], [503, "storage_unavailable"]);
     assert.deepEqual([red.status, red.json.status, red.json.checks.object_store.ok], [503, "not_ready", false]);
-    assert.equal(red.json.checks.object_store.detail, "storage_unavailable");
+    // The deadline of the check may come before the last attempt.
+    assert.match(red.json.checks.object_store.detail, /^(?:storage_unavailable|deadline_exceeded)$/);
     assert.equal(red.json.checks.database.ok, true);
     assert.equal(during.status, 200, during.text);
     assert.equal((await post()).status, 200);
