@@ -60,6 +60,8 @@ export async function testCluster(
     SVC_ACTOR_THREADS: "0",
     SVC_DB_POOL_SIZE: "4",
     SVC_DB_MAX_OVERFLOW: "4",
+    // The disk of a machine that makes many test databases at once may stall for seconds.
+    ...(proxies === undefined && { SVC_DB_CONNECT_TIMEOUT_SECONDS: "60" }),
     ...env,
   };
   atEnd.after(() => removeKeys(redisUrl, prefix));
