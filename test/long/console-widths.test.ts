@@ -51,7 +51,7 @@ describe("the screens of the console", () => {
         const found: string[] = [];
         for (const [name, { at, sign }] of Object.entries(screens)) {
           await page.goto(`${server.url}/console${at}`);
-          await page.getByText(sign).first().waitFor();
+          await page.locator("main").getByText(sign).first().waitFor();
 
           for (const problem of await findProblems(page)) found.push(`${name}: ${problem}`);
           if (await page.evaluate("document.documentElement.scrollWidth > innerWidth"))
