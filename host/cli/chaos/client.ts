@@ -31,17 +31,24 @@ export class ChaosClient {
     return this.#call("POST", path, key, body === null ? null : JSON.stringify(body), headers);
   }
 
-  /** Reads a stream until it ends or the connection breaks. */
-  async listen(path: string, key: string, onFrame: (frame: StreamFrame) => void): Promise<void> {
+  /** Reads a stream until it ends or the connection breaks. Returns true if it has ended as a stream does that was accepted. */
+  async listen(path: string, key: string, onFrame: (frame: StreamFrame) => void): Promise<boolean> {
     let rest = "";
-    await this.#send("GET", path, ["authorization", `Bearer ${key}`, "accept", "text/event-stream"], null, (piece) => {
-      const blocks = (rest + piece).split("\n\n");
-      rest = blocks.pop() ?? "";
-      for (const block of blocks) {
-        const frame = readFrame(block);
-        if (frame !== null) onFrame(frame);
-      }
-    });
+    const status = await this.#send(
+      "GET",
+      path,
+      ["authorization", `Bearer ${key}`, "accept", "text/event-stream"],
+      null,
+      (piece) => {
+        const blocks = (rest + piece).split("\n\n");
+        rest = blocks.pop() ?? "";
+        for (const block of blocks) {
+          const frame = readFrame(block);
+          if (frame !== null) onFrame(frame);
+        }
+      },
+    );
+    return status === 200;
   }
 
   close(): Promise<void> {

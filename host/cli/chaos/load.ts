@@ -6,6 +6,9 @@ import type { Seeded } from "./seeded.ts";
 /** Max open runs: enough that a kill hits runs in every state. */
 const openMax = 24;
 const beatMs = 25;
+/** How often a client reads the end of a run before it gives up, and the pause between two reads. */
+const finalTries = 40;
+const finalPauseMs = 250;
 const over = ["completed", "failed", "expired", "dead"];
 
 /** A run from its client's point of view. */
@@ -69,16 +72,25 @@ export class ChaosLoad {
     this.#stopped = true;
   }
 
-  /** Returns the final record and log of a run from the server. */
+  /** Returns the final record and log of a run from the server. Repeats a read that meets the end of a host. */
   async final({
     tenant,
     tokens,
   }: ChaosRun): Promise<{ record: Readonly<Record<string, unknown>>; log: StreamFrame[] }> {
     const [token = ""] = tokens;
-    const log: StreamFrame[] = [];
-    const answer = await this.#client.get(`/chat/runs/${token}`, this.#keyOf(tenant));
-    await this.#client.listen(`/chat/runs/${token}/stream`, this.#keyOf(tenant), (frame) => log.push(frame));
-    return { record: answer?.json ?? {}, log: log.filter(({ event }) => event === "session_event") };
+    const key = this.#keyOf(tenant);
+    let record: Readonly<Record<string, unknown>> = {};
+    let log: StreamFrame[] = [];
+    for (let tries = 0; tries < finalTries; tries++) {
+      if (tries > 0) await this.#pause(finalPauseMs);
+      const frames: StreamFrame[] = [];
+      const answer = await this.#client.get(`/chat/runs/${token}`, key);
+      const isWhole = await this.#client.listen(`/chat/runs/${token}/stream`, key, (frame) => frames.push(frame));
+      record = answer?.json ?? {};
+      log = frames.filter(({ event }) => event === "session_event");
+      if (answer?.status === 200 && isWhole) break;
+    }
+    return { record, log };
   }
 
   #keyOf(tenant: string): string {
@@ -86,7 +98,11 @@ export class ChaosLoad {
   }
 
   #beat(): Promise<void> {
-    return new Promise((resolve) => this.#env.timer(beatMs, resolve));
+    return this.#pause(beatMs);
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#env.timer(ms, resolve));
   }
 
   async #accept(): Promise<void> {
