@@ -1,6 +1,6 @@
 // The test processes of the runner: what files share, what fails a file, and what a failed test shows.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -45,6 +45,7 @@ async function run(paths: readonly string[], options: Partial<LaneOptions> = {})
     fileMsMax: 60_000,
     serverLimit: () => 4,
     isApart: () => false,
+    isInSeries: () => false,
     onEnd: (report) => {
       reports[report.path.slice(folder.length + 1).replace(".test.mjs", "")] = report;
     },
@@ -88,6 +89,22 @@ describe("files that pass", () => {
     assert.equal(apart?.passed, true);
     assert.notEqual(pidOf(apart), pidOf(first));
     assert.equal(result.processes, 2);
+  });
+
+  test("run one at a time if they are of a series", async () => {
+    const log = join(folder, "series.txt");
+    const says = `import { appendFileSync } from "node:fs";
+test("takes a while", async () => {
+  appendFileSync("${log}", "begin\\n");
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  appendFileSync("${log}", "end\\n");
+});`;
+    const files = ["series-1", "series-2", "series-3"].map((name) => testFile(name, says));
+    const { reports, processes } = await run(files, { lanes: 3, isInSeries: () => true });
+
+    assert.ok(Object.values(reports).every(({ passed }) => passed));
+    assert.equal(readFileSync(log, "utf8"), "begin\nend\n".repeat(3));
+    assert.equal(processes, 3);
   });
 
   test("are counted, with the reasons of skipped tests", () => {

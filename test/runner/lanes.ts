@@ -38,6 +38,8 @@ export interface LaneOptions {
   readonly serverLimit: (path: string) => number;
   /** True if a file has a process of its own. */
   readonly isApart: (path: string) => boolean;
+  /** True if no other such file runs at the same time. Such a file has a process of its own. */
+  readonly isInSeries: (path: string) => boolean;
   readonly onEnd: (report: FileReport) => void;
 }
 
@@ -49,11 +51,22 @@ const laneFilesMax = 60;
 
 /** Runs the files in order. Resolves when each has its report, with the number of processes used. */
 export async function runFiles(files: readonly string[], options: LaneOptions): Promise<number> {
+  const { isInSeries } = options;
   const isApart = (path: string): boolean => options.name !== undefined || options.isApart(path);
-  const shared = files.filter((path) => !isApart(path));
-  const apart = files.filter(isApart);
+  const series = files.filter(isInSeries);
+  const shared = files.filter((path) => !isInSeries(path) && !isApart(path));
+  const apart = files.filter((path) => !isInSeries(path) && isApart(path));
   let processes = 0;
-  const run = async (): Promise<void> => {
+  const runApart = async (queue: string[]): Promise<void> => {
+    for (let path = queue.shift(); path !== undefined; path = queue.shift()) {
+      processes++;
+      const own = new Lane(options);
+      options.onEnd(await own.run(path));
+      await own.end();
+    }
+  };
+  const run = async (_: unknown, at: number): Promise<void> => {
+    if (at === 0) await runApart(series);
     let lane: Lane | null = null;
     for (let path = shared.shift(); path !== undefined; path = shared.shift()) {
       if (lane === null) processes++;
@@ -63,12 +76,7 @@ export async function runFiles(files: readonly string[], options: LaneOptions): 
       if (!report.passed || lane.filesRun === laneFilesMax) lane = await lane.end();
     }
     await lane?.end();
-    for (let path = apart.shift(); path !== undefined; path = apart.shift()) {
-      processes++;
-      const own = new Lane(options);
-      options.onEnd(await own.run(path));
-      await own.end();
-    }
+    await runApart(apart);
   };
   await Promise.all(Array.from({ length: options.lanes }, run));
   return processes;
