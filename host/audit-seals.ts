@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
+import type { RepeatedTask, ScheduledTask } from "../bus/task-declaration.ts";
 import { sealNext } from "../governance/audit-chain.ts";
 import { auditKeysOf } from "../governance/audit-keys.ts";
 import type { Settings } from "../governance/settings/settings.ts";
@@ -46,3 +47,24 @@ export async function sealAtEnd(store: Store, settings: Pick<Settings, "auditKey
     // Another process has sealed them, or the store is gone.
   }
 }
+
+/** Interval at which new audit rows are sealed. */
+const sealMs = 5_000;
+
+/** Seals new audit rows. */
+export const sealTask: RepeatedTask<Parameters<typeof tellSealers>[0]> = {
+  name: "audit_seal",
+  of: "scheduler",
+  async run(deps) {
+    await tellSealers(deps);
+    return sealMs;
+  },
+};
+
+/** Logs the heads of the audit chains. */
+export const headsTask: ScheduledTask<Parameters<typeof logHeads>[0]> = {
+  name: "audit_heads",
+  of: "scheduler",
+  schedule: "0 * * * *",
+  run: logHeads,
+};

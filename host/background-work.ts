@@ -133,6 +133,7 @@ export class BackgroundWork {
       skillImports,
       metrics,
       host: this.#threads.bootId,
+      startedAt: context.startedAt,
     };
     const tasks = [
       ...periodicTasks({ ...services, ...own, flush: (what) => this.#threads.flush(what) }),

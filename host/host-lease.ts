@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
+import type { RepeatedTask } from "../bus/task-declaration.ts";
 import type { Row } from "../storage/store/statements.ts";
 import type { Scope, WriteOp } from "../storage/store/store.ts";
 import {
@@ -216,3 +217,29 @@ export class HostLease {
     this.#hasView = true;
   }
 }
+
+/** Interval of the cleanup for gone hosts. */
+const goneMs = 60_000;
+
+interface LeaseTaskDeps {
+  readonly lease: HostLease;
+}
+
+/** Keeps the lease of the process until it has drained. */
+export const leaseTask: RepeatedTask<LeaseTaskDeps> = {
+  name: "host_lease",
+  of: "process",
+  whileDraining: true,
+  run: ({ lease }) => lease.keep(),
+};
+
+/** Ends what gone hosts have left. */
+export const goneHostsTask: RepeatedTask<LeaseTaskDeps> = {
+  name: "abandoned_runs",
+  of: "process",
+  async run({ lease }, { isFirst }) {
+    // The start of the process has already cleaned up.
+    if (!isFirst) await lease.lookForGone();
+    return goneMs;
+  },
+};

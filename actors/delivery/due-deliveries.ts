@@ -1,5 +1,6 @@
 import { deliveryAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { type DueEndpoint, endpointsDue } from "../../storage/tables/deliveries.ts";
 import { aheadMs } from "./endpoint-queue.ts";
@@ -24,3 +25,16 @@ export async function wakeDeliveries(store: Store, bus: Bus, which: "due" | "all
     after = last;
   }
 }
+
+const lookMs = 60_000;
+
+/** Wakes endpoints with deliveries. */
+export const deliveriesTask: RepeatedTask<{ readonly store: Store; readonly bus: Bus }> = {
+  name: "webhook_delivery",
+  of: "scheduler",
+  async run({ store, bus }, { isFirst }) {
+    // At the start also wake deliveries that are due later: their endpoint may have been removed.
+    await wakeDeliveries(store, bus, isFirst ? "all" : "due");
+    return lookMs;
+  },
+};

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { deliveryAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
+import type { ScheduledTask } from "../../bus/task-declaration.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
@@ -65,3 +66,11 @@ function deliveryOf({ tenantId }: TenantStore, row: SkillUpstreamRow, endpoint: 
     body: JSON.stringify({ type: skillUpdateType, tenant_id: tenantId, skill }),
   };
 }
+
+/** Announces new versions of imported skills. */
+export const skillUpdatesTask: ScheduledTask<AnnounceDeps> = {
+  name: "skill_update_notifications",
+  of: "scheduler",
+  schedule: "* * * * *",
+  run: announceUpdates,
+};

@@ -1,5 +1,6 @@
 import { runAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { dueWaits } from "../../storage/tables/waits.ts";
 
@@ -21,3 +22,16 @@ export async function wakeDueRuns(store: Store, bus: Bus): Promise<number> {
     after = last.wait_id;
   }
 }
+
+/** Max delay to notice a deadline, or an answer whose wake-up message was lost. */
+const waitsMs = 1_000;
+
+/** Wakes suspended runs. */
+export const dueWaitsTask: RepeatedTask<{ readonly store: Store; readonly bus: Bus }> = {
+  name: "due_waits",
+  of: "process",
+  async run({ store, bus }) {
+    await wakeDueRuns(store, bus);
+    return waitsMs;
+  },
+};

@@ -1,3 +1,6 @@
+import { durableAddress } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import { holds } from "../../governance/settings/duties.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
@@ -37,3 +40,33 @@ export const durableActor = defineActor<"durable", RunScheduler, DurableDeps>({
     drain: (scheduler) => scheduler.drain(),
   },
 });
+
+const offMs = 3_600_000;
+const lookMs = 60_000;
+
+interface LookDeps {
+  readonly bus: Bus;
+  /** Id of this process among the hosts. */
+  readonly host: string;
+}
+
+/** Looks for durable runs of this host. */
+export const pollTask: RepeatedTask<LookDeps & { readonly settings: Pick<Settings, "durablePollSeconds"> }> = {
+  name: "fiber_poll",
+  of: "worker",
+  async run({ bus, host, settings: { durablePollSeconds } }) {
+    if (durablePollSeconds === 0) return offMs;
+    bus.tell(durableAddress(host), "look", { all: false });
+    return durablePollSeconds * 1_000;
+  },
+};
+
+/** Looks for durable runs of all hosts. */
+export const runSchedulerTask: RepeatedTask<LookDeps> = {
+  name: "fiber_scheduler",
+  of: "scheduler",
+  async run({ bus, host }) {
+    bus.tell(durableAddress(host), "look", { all: true });
+    return lookMs;
+  },
+};

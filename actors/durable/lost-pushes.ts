@@ -1,3 +1,4 @@
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import { type Redis, RedisRefusal } from "../../governance/egress/redis.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { pushedOp, unpushed } from "../../storage/tables/queued-waits.ts";
@@ -29,3 +30,15 @@ export async function pushAgain(store: Store, redis: Pick<Redis, "command">, old
     if (page.length < pageRows || refused > 0) return told;
   }
 }
+
+const lookMs = 60_000;
+
+/** Pushes lost queue calls again. */
+export const lostPushesTask: RepeatedTask<{ readonly store: Store; readonly redis: Pick<Redis, "command"> | null }> = {
+  name: "lost_pushes",
+  of: "worker",
+  async run({ store, redis }) {
+    if (redis !== null) await pushAgain(store, redis);
+    return lookMs;
+  },
+};

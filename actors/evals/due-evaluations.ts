@@ -3,6 +3,7 @@ import { evalsAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import { type Env, orderedId } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import type { RepeatedTask, ScheduledTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { type DueDataset, dueDatasets, storedDataset } from "../../storage/tables/eval-datasets.ts";
 import { type OpenEvalRun, openEvalRuns } from "../../storage/tables/eval-runs.ts";
@@ -66,3 +67,24 @@ async function startDue({ tenant_id, name }: DueDataset, { store, bus, env, log 
     if (code !== "conflict") log.warn({ tenant_id, dataset: name, code }, "a continuous evaluation could not start");
   }
 }
+
+/** Interval at which unfinished evaluations continue after a crash. */
+const lookMs = 5_000;
+
+/** Continues evaluations. */
+export const evaluationsTask: RepeatedTask<Pick<SweepDeps, "store" | "bus">> = {
+  name: "eval_runs",
+  of: "scheduler",
+  async run(deps) {
+    await lookAtEvaluations(deps);
+    return lookMs;
+  },
+};
+
+/** Starts continuous evaluations. */
+export const continuousEvalTask: ScheduledTask<SweepDeps> = {
+  name: "continuous_eval",
+  of: "scheduler",
+  schedule: "*/10 * * * *",
+  run: startDueEvaluations,
+};

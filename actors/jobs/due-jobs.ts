@@ -1,5 +1,6 @@
 import { jobsAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { tenantsWithOpenJobRuns } from "../../storage/tables/job-runs.ts";
 import { tenantsWithDueJobs } from "../../storage/tables/jobs.ts";
@@ -21,3 +22,17 @@ export async function lookAtJobs(store: Store, bus: Bus): Promise<number> {
   for (const tenant of tenants) bus.tell(jobsAddress(tenant), "look", {});
   return tenants.size;
 }
+
+/** Max delay of a job's start, and of recording its outcome without a wake-up message. */
+const lookMs = 1_000;
+
+/** Starts scheduled jobs. */
+export const jobsTask: RepeatedTask<{ readonly store: Store; readonly bus: Bus }> = {
+  name: "run_scheduled_jobs",
+  of: "scheduler",
+  onTicks: true,
+  async run({ store, bus }) {
+    await lookAtJobs(store, bus);
+    return lookMs;
+  },
+};

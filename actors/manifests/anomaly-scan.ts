@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import type { WatchedManifest } from "../../bus/protocol/manifests.ts";
+import type { ScheduledTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { deleteUnseenRates, type EndedPlace, outcomesPage } from "../../storage/tables/run-rates.ts";
 
@@ -79,3 +80,11 @@ async function countOutcomes(store: Store, now: number): Promise<readonly OfTena
 function sum<T extends { readonly runs: number; readonly failures: number }>(a: T, b: T) {
   return { runs: a.runs + b.runs, failures: a.failures + b.failures };
 }
+
+/** Looks for canaries and manifests that fail unusually often. */
+export const anomalyTask: ScheduledTask<ScanDeps> = {
+  name: "anomaly_scan",
+  of: "scheduler",
+  schedule: "*/30 * * * *",
+  run: scanForAnomalies,
+};

@@ -1,5 +1,6 @@
 import { memoryAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
+import type { RepeatedTask, ScheduledTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { tenantsWithCaptures } from "../../storage/tables/captures.ts";
 import { tenantsWithDuePools } from "../../storage/tables/memory-pools.ts";
@@ -23,3 +24,28 @@ async function tellEach(store: Store, read: typeof tenantsWithCaptures, tell: (t
     after = page.length < pageRows ? undefined : page.at(-1);
   }
 }
+
+const lookMs = 60_000;
+
+interface MemoryTaskDeps {
+  readonly store: Store;
+  readonly bus: Bus;
+}
+
+/** Continues captures. */
+export const capturesTask: RepeatedTask<MemoryTaskDeps> = {
+  name: "memory_captures",
+  of: "scheduler",
+  async run({ store, bus }) {
+    await wakeCaptures(store, bus);
+    return lookMs;
+  },
+};
+
+/** Merges memories. */
+export const consolidateTask: ScheduledTask<MemoryTaskDeps> = {
+  name: "consolidate_memory",
+  of: "scheduler",
+  schedule: "*/15 * * * *",
+  run: ({ store, bus }) => consolidateDue(store, bus),
+};

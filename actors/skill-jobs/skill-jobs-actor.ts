@@ -1,3 +1,6 @@
+import { skillJobsAddress } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
+import type { ScheduledTask } from "../../bus/task-declaration.ts";
 import { defineActor } from "../runtime/define.ts";
 import type { SkillJobsDeps } from "./deps.ts";
 import { SkillSweep } from "./sweep.ts";
@@ -16,3 +19,13 @@ export const skillJobsActor = defineActor<"skilljobs", SkillSweep, SkillJobsDeps
     sweep: (sweep) => sweep.begin(),
   },
 });
+
+/** Starts due jobs of skills. */
+export const skillJobsTask: ScheduledTask<{ readonly bus: Bus }> = {
+  name: "skill_jobs",
+  of: "scheduler",
+  schedule: "* * * * *",
+  async run({ bus }) {
+    bus.tell(skillJobsAddress(), "sweep", {});
+  },
+};

@@ -1,5 +1,6 @@
 import { workflowAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { dueWorkflowRuns } from "../../storage/tables/workflow-runs.ts";
 
@@ -12,3 +13,17 @@ export async function lookAtWorkflows(store: Store, bus: Bus): Promise<number> {
   for (const { tenant_id, id } of due) bus.tell(workflowAddress(tenant_id, id), "look", {});
   return due.length;
 }
+
+/** Max delay of a deadline of a workflow, and of the next step after a crash or a lost message. */
+const lookMs = 1_000;
+
+/** Wakes runs of workflows. */
+export const workflowsTask: RepeatedTask<{ readonly store: Store; readonly bus: Bus }> = {
+  name: "workflow_runs",
+  of: "scheduler",
+  onTicks: true,
+  async run({ store, bus }) {
+    await lookAtWorkflows(store, bus);
+    return lookMs;
+  },
+};

@@ -1,5 +1,8 @@
 import type { Env } from "../../bus/env.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
 import { type Directory, openRoot } from "../tools/workspace/directory.ts";
+import { sweepDrafts } from "../tools/workspace/drafts.ts";
 import { eraseFolder } from "../tools/workspace/erase-folder.ts";
 import { passBy } from "../tools/workspace/walk.ts";
 import { scopesName } from "../tools/workspace/workspace-path.ts";
@@ -49,3 +52,23 @@ async function inFolder(directory: Directory, work: (found: Directory) => Promis
     await directory.close();
   }
 }
+
+const sweepMs = 3_600_000;
+
+/** Deletes what interrupted deletions and writes have left in workspaces. */
+export const leftFoldersTask: RepeatedTask<{
+  readonly settings: Pick<Settings, "workspaceRoot">;
+  readonly env: Env;
+  /** The start of the process, in epoch milliseconds. */
+  readonly startedAt: number;
+}> = {
+  name: "workspace_drafts",
+  of: "scheduler",
+  async run({ settings: { workspaceRoot }, env, startedAt }, { isFirst }) {
+    if (workspaceRoot === null) return sweepMs;
+    // Folders from before the start of the process were left by an earlier one.
+    await eraseLeftFolders(workspaceRoot, isFirst ? startedAt : env.now() - sweepMs, env);
+    await sweepDrafts(workspaceRoot, env);
+    return sweepMs;
+  },
+};

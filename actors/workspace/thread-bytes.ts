@@ -1,4 +1,6 @@
 import { breathe, type Env } from "../../bus/env.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { setUsedOps, threadBytesByTenant } from "../../storage/tables/thread-quota.ts";
 import { type Directory, openRoot } from "../tools/workspace/directory.ts";
@@ -60,3 +62,22 @@ async function bytesIn(directory: Directory, count: Count, env: Env): Promise<nu
 interface Count {
   names: number;
 }
+
+const sumMs = 60_000;
+/** Without a limit there is nothing to sum. */
+const offMs = 3_600_000;
+
+/** Sums the bytes of tenants that have a limit. */
+export const threadBytesTask: RepeatedTask<{
+  readonly settings: Pick<Settings, "tenantThreadBytes" | "workspaceRoot">;
+  readonly store: Store;
+  readonly env: Env;
+}> = {
+  name: "thread_bytes",
+  of: "scheduler",
+  async run({ settings: { tenantThreadBytes, workspaceRoot }, store, env }) {
+    if (tenantThreadBytes === 0) return offMs;
+    await sumThreadBytes(store, workspaceRoot, env);
+    return sumMs;
+  },
+};

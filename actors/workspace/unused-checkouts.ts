@@ -1,9 +1,11 @@
 import { workspaceAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { failStuckClones, unusedCheckouts } from "../../storage/tables/repo-checkouts.ts";
+import { eraseStrayGitDirs } from "../checkouts/stray-folders.ts";
 import { idleWorktreeMs } from "./repo.ts";
 
 /** Time for the short commands of a clone. */
@@ -42,3 +44,19 @@ export async function tidyUnused({ settings, store, env, bus }: UnusedDeps): Pro
       for (let at = 0; at < places.length; at += atOnce) await Promise.all(places.slice(at, at + atOnce).map(tidy));
     }
 }
+
+const lookMs = 3_600_000;
+
+/** Tidies checkouts, and deletes git directories without a row. */
+export const checkoutsTask: RepeatedTask<
+  UnusedDeps & { readonly settings: Pick<Settings, "workspaceRoot" | "repoCheckoutRoot"> }
+> = {
+  name: "old_checkouts",
+  of: "scheduler",
+  async run({ settings, store, env, bus }) {
+    if (settings.workspaceRoot === null) return lookMs;
+    await tidyUnused({ settings, store, env, bus });
+    await eraseStrayGitDirs(store, settings.repoCheckoutRoot, env);
+    return lookMs;
+  },
+};

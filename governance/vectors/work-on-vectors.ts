@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { continueRebuild } from "../../storage/tables/vector-rebuild.ts";
 import { nextQueuedTenant, otherStoredModel } from "../../storage/tables/vectors.ts";
@@ -37,3 +38,21 @@ export async function warnOfOtherVectors(
     "stored vectors are of another model or length, so searches find their texts by words: run `svc embeddings rebuild`",
   );
 }
+
+/** Max delay to continue after a failure of the embedder, and between two pages of `svc embeddings rebuild`. */
+const idleMs = 15_000;
+const busyMs = 200;
+
+/** Embeds queued texts. */
+export const vectorsTask: RepeatedTask<{
+  readonly store: Store;
+  readonly textVectors: TextVectors;
+  readonly log: Pick<Logger, "warn">;
+}> = {
+  name: "text_vectors",
+  of: "scheduler",
+  async run({ store, textVectors, log }, { isFirst }) {
+    if (isFirst) await warnOfOtherVectors(store, textVectors, log);
+    return (await workOnVectors(store, textVectors)) ? busyMs : idleMs;
+  },
+};

@@ -1,5 +1,6 @@
 import { breathe, type Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import { type Row, systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
 import { type EventRole, eventKeys, eventsMax, type SeqRange, wholeLog } from "./events.ts";
@@ -215,3 +216,19 @@ async function indexOps(store: TenantStore, thread: Row, room: Room, env: Env): 
   }
   return [store.op(moveMark, [to, key, from], 1), ...inserts];
 }
+
+const indexIdleMs = 2_000;
+const indexBusyMs = 50;
+/** The index pauses for this many times the duration of its last batch, so that it yields to turns on a busy server. */
+const indexPause = 20;
+
+/** Indexes new messages. */
+export const searchIndexTask: RepeatedTask<{ readonly store: Store; readonly env: Env }> = {
+  name: "search_index",
+  of: "process",
+  async run({ store, env }) {
+    const startedAt = env.monotonic();
+    if (await indexEvents(store, 1, env)) return indexIdleMs;
+    return Math.max(indexBusyMs, indexPause * (env.monotonic() - startedAt));
+  },
+};

@@ -1,3 +1,4 @@
+import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, table } from "../store/table.ts";
@@ -123,3 +124,15 @@ function runsOps(store: TenantStore, threadKey: number, range: SeqRange): WriteO
     deleteRunsOp(store, threadKey, range),
   ];
 }
+
+const eraseMs = 30_000;
+
+/** Finishes abandoned forks and deletions. */
+export const unownedLogsTask: RepeatedTask<{ readonly store: Store }> = {
+  name: "unowned_logs",
+  of: "scheduler",
+  async run({ store }) {
+    await eraseAbandoned(store);
+    return eraseMs;
+  },
+};

@@ -305,6 +305,7 @@ function builtIn(store: Store, env: Env, settings: Readonly<Record<string, strin
       log,
       redis: null,
       host: "here",
+      startedAt: env.now(),
       files: new FileStore(null, env, 0),
       artifacts: new ArtifactStore(null, env),
       documentFiles: new DocumentFiles(null, env),
@@ -320,7 +321,8 @@ test("a starting process completes interrupted deletions, and later only old one
   const root = tempDir(atEnd);
   const threads = join(root, ".svc-scopes", "acme", "threads");
   const left = (name: string) => mkdirSync(join(threads, name, "dir"), { recursive: true });
-  let ms = 0;
+  left("a.erased");
+  let ms = 60_000;
   const env: Env = { ...systemEnv(), now: () => Date.now() + ms };
   const task = builtIn(store, env, { SVC_WORKSPACE_ROOT: root }).find(({ name }) => name === "workspace_drafts");
   const atEach: string[][] = [];

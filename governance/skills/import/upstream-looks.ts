@@ -1,5 +1,6 @@
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import type { ScheduledTask } from "../../../bus/task-declaration.ts";
 import { requestMs, type Store, type TenantStore } from "../../../storage/store/store.ts";
 import {
   dueUpstreams,
@@ -97,3 +98,13 @@ const failures: ReadonlySet<string> = new Set([
   ...["source_not_found", "source_not_allowed", "source_too_large", "origin_mismatch", "commit_not_in_repo"],
   ...["ambiguous_ref", "invalid_source", "upstream_error", "egress_blocked", "unresolved_secret", "deadline_exceeded"],
 ]);
+
+/** Looks at the origins of imported skills. */
+export const upstreamChecksTask: ScheduledTask<Omit<LooksDeps, "imports"> & { readonly skillImports: SkillImports }> = {
+  name: "skill_upstream_checks",
+  of: "scheduler",
+  schedule: "*/10 * * * *",
+  async run({ settings, store, env, skillImports: imports }) {
+    if (settings.skillImportCheckHours > 0) await lookAtDue({ settings, store, env, imports });
+  },
+};

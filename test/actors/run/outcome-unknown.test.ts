@@ -114,6 +114,7 @@ async function world(atEnd: Cleanup, seed: number) {
       artifacts: new ArtifactStore(null, env),
       documentFiles: new DocumentFiles(null, env),
       host: bootId,
+      startedAt: env.now(),
       redis: null,
       flush: async () => true,
       log: pino({ level: "silent" }),
