@@ -20,11 +20,12 @@ export function createClient({ url = "", key, token, fetch = globalThis.fetch } 
     key !== undefined ? { "x-api-key": key } : token !== undefined ? { authorization: `Bearer ${token}` } : {};
 
   /** @type {Send} */
-  const send = async (route, input, { signal, headers, query }) => {
-    const request = requestOf(route, input, query);
+  const send = async (route, input, { signal, headers, query, body: raw }) => {
+    const request =
+      raw === undefined ? requestOf(route, input, query) : { ...requestOf(route, input, query), body: raw };
     const sent = {
       ...credentials,
-      ...(request.body !== undefined && { "content-type": "application/json" }),
+      ...(request.body !== undefined && raw === undefined && { "content-type": "application/json" }),
       ...headers,
     };
     const { method, body = null } = request;

@@ -44,6 +44,8 @@ export interface CallOptions {
   headers?: Record<string, string>;
   /** Query parameters of a route that also takes a body. */
   query?: Record<string, string>;
+  /** A body that is not JSON, such as a file. The input then has the fields of the path only, and `headers` name its content type. */
+  body?: string | Blob;
 }
 
 /** The arguments after the name of a route. The input is optional if all its fields are. */

@@ -59,7 +59,7 @@ import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
 import { allMigrations } from "./all-migrations.ts";
 import { protocolOf } from "./cluster/protocol.ts";
 import { RemoteNode } from "./cluster/remote-node.ts";
-import { type LoadedPlugin, pluginMetrics, pluginProviders, pluginRoutes } from "./plugin-seams.ts";
+import { type LoadedPlugin, pluginConsoles, pluginMetrics, pluginProviders, pluginRoutes } from "./plugin-seams.ts";
 
 /** The configuration of an HTTP thread; cloned to it when it starts. */
 export interface HttpNodeConfig {
@@ -243,7 +243,7 @@ export function createHttpNode(
   metrics.gauge("svc_history_readers_waiting", () => backlogs.waiting);
   const authenticate = createAuthenticator(settings, env, { keys: keyRing, outgoing });
   const onRequest = createApp(
-    allRoutes({ ...settings, signIn: settings }, pluginRoutes(plugins)),
+    allRoutes({ ...settings, signIn: settings }, pluginRoutes(plugins), pluginConsoles(plugins)),
     context,
     authenticate,
   );

@@ -13,6 +13,7 @@ import { verifierSchemes } from "../governance/settings/jwt-verifiers.ts";
 import { keyedProviders } from "../governance/settings/model-options.ts";
 import { settingNames } from "../governance/settings/settings.ts";
 import type { SettingIssue } from "../governance/settings/settings-error.ts";
+import { ownScreens } from "../http/pages/console-screens.ts";
 import { type Route, scopesOf } from "../http/route.ts";
 import { allRoutes } from "../http/routes/all.ts";
 import { taskResultToolName, taskToolName } from "../manifests/sections/delegation.ts";
@@ -90,6 +91,7 @@ function builtInClaims(): Claims {
     "error code": Object.keys(errorTable),
     "entry point": Object.keys(entryPoints),
     scheme: ownSchemes,
+    "console screen": ownScreens,
   };
 }
 
@@ -118,6 +120,7 @@ function claimsOf(plugin: Plugin): Claims {
     "entry point": Object.keys(plugin.entryPoints ?? {}),
     scheme: [...new Set(Object.values(plugin.entryPoints ?? {}).flatMap(({ scheme }) => scheme ?? []))],
     "outbox kind": Object.keys(plugin.outbox ?? {}),
+    "console screen": named(plugin.console?.screens),
   };
 }
 

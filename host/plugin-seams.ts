@@ -13,6 +13,7 @@ import { hookControl } from "../governance/controls/hook.ts";
 import type { MetricEntry } from "../governance/metrics.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { CallerBudget, EntryPointRules, Settings } from "../governance/settings/settings.ts";
+import type { OwnedAddition } from "../http/pages/console-screens.ts";
 import type { Route } from "../http/route.ts";
 import type {
   Plugin,
@@ -49,6 +50,11 @@ export function pluginRoutes(plugins: Plugins): readonly Route[] {
     const tag = { name: plugin.name, description: tagText(plugin) };
     return (plugin.routes ?? []).map((route) => ({ ...withCheckedReplies(route), tag }));
   });
+}
+
+/** Returns the screens of the console that plugins bring. */
+export function pluginConsoles(plugins: Plugins): readonly OwnedAddition[] {
+  return plugins.flatMap(({ plugin: { name, console } }) => (console ? [{ ...console, name }] : []));
 }
 
 /** Returns the text about a plugin in the API reference. */

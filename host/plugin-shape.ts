@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { errorTable, isErrorStatus, type PluginErrorCode } from "../bus/errors.ts";
 import { isPlainData } from "../governance/settings/setting.ts";
 import { ownedKinds } from "../http/route.ts";
@@ -234,6 +235,21 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   ),
   modelProviders: optional(list(provider)),
   manifests: optional(is("a URL", (value) => value instanceof URL)),
+  console: optional(
+    object({
+      folder: is("a URL of a folder, which ends with /", (value) => value instanceof URL && value.href.endsWith("/")),
+      screens: list(
+        object({
+          name: form(/^[a-z][a-z0-9-]{0,31}$/),
+          title: text,
+          icon: text,
+          route: text,
+          module: form(/^(?:[\w-]+\/){0,2}[\w-]+\.js$/),
+          isHidden: optional(flag),
+        }),
+      ),
+    }),
+  ),
   tasks: optional(list(task)),
   hooks: optional(list(hook)),
   extension: optional(json),
@@ -285,8 +301,9 @@ function hasUnit(metric: string, type: string, hasBuckets: boolean): boolean {
   return hasBuckets ? !metric.endsWith("_total") : metric.endsWith("_seconds");
 }
 
-/** Checks that migrations, metrics and tags contain the name of the plugin. */
-function problemsOfNames({ name, migrations = [], routes = [], errorCodes = [], metrics = {} }: Plugin): string[] {
+/** Checks that migrations, metrics and tags contain the name of the plugin, and that its screens have what they name. */
+function problemsOfNames(exported: Plugin): string[] {
+  const { name, migrations = [], routes = [], errorCodes = [], metrics = {} } = exported;
   const revision = new RegExp(`^${name}_\\d{4}$`);
   const isOwn = ({ revision: of }: Pick<Migration, "revision">) =>
     revision.test(of) || (name === "commerce" && isReserved(of));
@@ -310,5 +327,15 @@ function problemsOfNames({ name, migrations = [], routes = [], errorCodes = [], 
         .filter(isUndeclared)
         .map(({ code }) => `${method} ${path} fails with the code ${code}, which is not in its errorCodes`),
     ),
+    ...problemsOfScreens(exported),
   ];
+}
+
+/** Checks that a screen of the console has its module, and reads a route of its plugin. */
+function problemsOfScreens({ console, routes = [] }: Plugin): string[] {
+  const known = new Set(routes.map(({ method, path }) => `${method} ${path}`));
+  return (console?.screens ?? []).flatMap(({ name, route, module }) => [
+    ...(known.has(route) ? [] : [`the screen ${name} reads ${route}, which is not one of its routes`]),
+    ...(existsSync(new URL(module, console?.folder)) ? [] : [`the screen ${name} has no file ${module}`]),
+  ]);
 }

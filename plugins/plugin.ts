@@ -18,6 +18,7 @@ import type { SecretMask, Secrets } from "../governance/secret-mask.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { CallerBudget, EntryPointGrant, Settings } from "../governance/settings/settings.ts";
 import type { Port } from "../governance/workflows/definition.ts";
+import type { ConsoleAddition } from "../http/pages/console-screens.ts";
 import type { Route } from "../http/route.ts";
 import type { CompiledAgent } from "../manifests/compile/compiled.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
@@ -66,6 +67,8 @@ export interface Plugin {
   readonly modelProviders?: readonly ProviderDefinition[];
   /** Folder of manifests that ship with it: files `name.yaml`, like those that ship with svc. */
   readonly manifests?: URL;
+  /** Screens of the console. Their modules import `svc/console/…` and read routes of the plugin. */
+  readonly console?: ConsoleAddition;
   /** Periodic tasks in the main thread. */
   readonly tasks?: readonly PluginTask[];
   readonly hooks?: readonly PluginHook[];

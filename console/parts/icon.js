@@ -54,7 +54,7 @@ const drawings = {
   upload: "M12 20V9M7 14l5-5 5 5M5 4h14",
 };
 
-/** A drawing that readers skip; `label` gives it a name. */
+/** A drawing that readers skip; `label` gives it a name. `name` may also be the path of a drawing. */
 export function Icon({ name, size = 18, label }) {
   return html`<svg
     class="icon"
@@ -71,6 +71,6 @@ export function Icon({ name, size = 18, label }) {
     aria-hidden=${label ? undefined : "true"}
     focusable="false"
   >
-    <path d=${drawings[name] ?? drawings.more} />
+    <path d=${drawings[name] ?? (name.startsWith("M") ? name : drawings.more)} />
   </svg>`;
 }

@@ -1,3 +1,5 @@
+import { added } from "./added.js";
+
 // The screens in the order of the navigation. A screen appears when the server has its route, and is dimmed where the caller's scopes do not
 // allow it. `isHidden` keeps a screen that other screens lead to out of the navigation.
 
@@ -59,4 +61,5 @@ export const screens = [
   { name: "usage", title: "Usage", icon: "usage", route: "GET /usage/summary", load: () => import("./usage/usage.js") },
   { name: "audit", title: "Audit", icon: "audit", route: "GET /audit", load: () => import("./audit/audit.js") },
   { name: "health", title: "Health", icon: "health", route: "GET /ready", load: () => import("./health/health.js") },
+  ...added,
 ];

@@ -5,8 +5,9 @@ import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
 import type { KeptBody } from "../exchange/kept-body.ts";
 import type { Headers } from "../exchange/reply.ts";
+import { addedScreens, addedScreensModule, type OwnedAddition } from "./console-screens.ts";
 
-// The console: a page and its modules. They are read once, compressed once and cached as bytes. Every module has the digest of all files in
+// The console: a page and its modules, and the modules of added screens. They are read once, compressed once and cached as bytes. Every module has the digest of all files in
 // its address, so browsers cache it without asking, and a page never mixes modules of two releases.
 
 /** The files of the console as served. */
@@ -25,16 +26,21 @@ export interface ConsoleFile extends KeptBody {
   readonly contentType: string;
 }
 
-/** Returns the files; they are read at the first request. */
-export function consoleFiles(): Promise<ConsoleFiles> {
-  read ??= readConsole().catch((error: unknown) => {
-    read = null;
+/** Returns the files with those of the additions. They are read at the first request. */
+export function consoleFiles(additions: readonly OwnedAddition[]): Promise<ConsoleFiles> {
+  const key = JSON.stringify(additions);
+  const known = read.get(key);
+  if (known !== undefined) return known;
+  const reading = readConsole(additions).catch((error: unknown) => {
+    read.delete(key);
     throw error;
   });
-  return read;
+  read.set(key, reading);
+  return reading;
 }
 
-let read: Promise<ConsoleFiles> | null = null;
+/** By the additions: one entry for each set of plugins of the process. */
+const read = new Map<string, Promise<ConsoleFiles>>();
 
 /** The packages of the console, by the specifier that its modules import. Those from `@codemirror/` on are loaded by its editor only. */
 const packages = [
@@ -63,17 +69,24 @@ const contentTypes: Readonly<Record<string, string>> = {
 const schema = "manifests/manifest.schema.json";
 
 /** Modules of the first screen, which the page announces so that a browser loads them at once. */
-const early = ["core/html.js", "core/api.js", "core/session.js", "core/shell.js", "screens/screens.js"];
+const early = [
+  ...["core/html.js", "core/api.js", "core/session.js", "core/shell.js"],
+  ...["screens/screens.js", "screens/added.js"],
+];
 
 /** The style sheets in the order of their precedence. */
 const styles = ["tokens", "base", "parts", "screens"];
 
-async function readConsole(): Promise<ConsoleFiles> {
+async function readConsole(additions: readonly OwnedAddition[]): Promise<ConsoleFiles> {
   const sources = new Map<string, Buffer>();
   for (const folder of folders) {
     const at = new URL(`../../${folder}`, import.meta.url);
     for (const name of await namesIn(at)) sources.set(folder + name, await readFile(new URL(name, at)));
   }
+  for (const { name: owner, folder } of additions)
+    for (const name of await namesIn(folder))
+      if (name.endsWith(".js")) sources.set(`plugins/${owner}/${name}`, await readFile(new URL(name, folder)));
+  if (additions.length > 0) sources.set(addedScreensModule, Buffer.from(addedScreens(additions)));
   sources.set(schema, await readFile(new URL(`../../${schema}`, import.meta.url)));
   for (const name of packages)
     sources.set(vendored(name), withoutMap(await readFile(new URL(import.meta.resolve(name)))));
@@ -86,7 +99,8 @@ async function readConsole(): Promise<ConsoleFiles> {
   for (const [name, bytes] of sources)
     files.set(name, { ...(await keptBytes(bytes)), contentType: String(contentTypes[extname(name)]) });
   const imports = Object.fromEntries(packages.map((name) => [name, `/console/${build}/${vendored(name)}`]));
-  const importMap = JSON.stringify({ imports: { ...imports, yaml: `/console/${build}/${yaml}index.js` } });
+  const own = { yaml: `/console/${build}/${yaml}index.js`, "svc/console/": `/console/${build}/console/` };
+  const importMap = JSON.stringify({ imports: { ...imports, ...own } });
   const page = Buffer.from(consolePage(build, importMap));
   return { page: await keptBytes(page), pageHeaders: headersOf(importMap), build, files };
 }

@@ -1,5 +1,6 @@
 import { holds } from "../../governance/settings/duties.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
+import type { OwnedAddition } from "../pages/console-screens.ts";
 import { bodyBytesDefault, type Route } from "../route.ts";
 import { a2aRoutes } from "./a2a.ts";
 import { aguiRoutes } from "./agui.ts";
@@ -77,7 +78,7 @@ interface RoutesOf
 }
 
 /**
- * Returns every route of a server with these settings, including those of plugins. A process without the duty `api` has the system routes
+ * Returns every route of a server with these settings, including those of plugins, and with their screens of the console. A process without the duty `api` has the system routes
  * only.
  */
 export function allRoutes(
@@ -91,6 +92,7 @@ export function allRoutes(
     maxUploadBytes,
   }: RoutesOf,
   ofPlugins: readonly Route[] = [],
+  screens: readonly OwnedAddition[] = [],
 ): readonly Route[] {
   if (!holds({ duties }, "api")) return systemRoutes;
   const declared: readonly Route[] = [
@@ -149,7 +151,7 @@ export function allRoutes(
     ...manifestPlanRoutes,
     ...manifestToolRoutes,
     ...homeRoutes,
-    ...(console ? consoleRoutes : []),
+    ...(console ? consoleRoutes(screens) : []),
     ...guideRoutes,
     ...systemRoutes,
     ...hostRoutes,

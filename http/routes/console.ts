@@ -1,7 +1,8 @@
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { keptReply } from "../exchange/kept-body.ts";
-import { consoleFiles } from "../pages/console.ts";
+import { type ConsoleFiles, consoleFiles } from "../pages/console.ts";
+import type { OwnedAddition } from "../pages/console-screens.ts";
 import { pageType } from "../pages/html.ts";
 import { type Route, route } from "../route.ts";
 import { systemTag } from "../tags.ts";
@@ -13,60 +14,65 @@ const forever = "public, max-age=31536000, immutable";
 const Segment = (description: string, example: string) =>
   Type.String({ maxLength: 64, description, examples: [example] });
 
-const page = route({
-  method: "GET",
-  path: "/console",
-  summary: "The console: a page to chat, decide approvals, and look at runs, usage and audit.",
-  tag: systemTag,
-  access: "public",
-  reply: {
-    description: "A page without data and without external resources.",
-    contentType: "text/html",
-    example: "<!doctype html>",
-  },
-  async handle({ exchange }) {
-    const { page, pageHeaders } = await consoleFiles();
-    return keptReply(page, pageType, exchange.head.headers, pageHeaders);
-  },
-});
+type ReadFiles = () => Promise<ConsoleFiles>;
 
-const worker = route({
-  method: "GET",
-  path: "/console/worker.js",
-  summary: "The worker of the console, which shows push notifications. Its address is the same in every release.",
-  tag: systemTag,
-  access: "public",
-  reply: { description: "A script.", contentType: "text/javascript", example: "self.addEventListener()" },
-  fails: ["not_found"],
-  async handle({ exchange }) {
-    const found = (await consoleFiles()).files.get("console/worker.js");
-    if (found === undefined) throw new SvcError("not_found");
-    return keptReply(found, found.contentType, exchange.head.headers, { "cache-control": "no-cache" });
-  },
-});
+const page = (files: ReadFiles): Route =>
+  route({
+    method: "GET",
+    path: "/console",
+    summary: "The console: a page to chat, decide approvals, and look at runs, usage and audit.",
+    tag: systemTag,
+    access: "public",
+    reply: {
+      description: "A page without data and without external resources.",
+      contentType: "text/html",
+      example: "<!doctype html>",
+    },
+    async handle({ exchange }) {
+      const { page, pageHeaders } = await files();
+      return keptReply(page, pageType, exchange.head.headers, pageHeaders);
+    },
+  });
 
-const app = route({
-  method: "GET",
-  path: "/console/app.webmanifest",
-  summary: "The description of the console as an app that a browser can install.",
-  tag: systemTag,
-  access: "public",
-  reply: { description: "A web app manifest.", contentType: "application/manifest+json", example: '{"name":"svc"}' },
-  async handle() {
-    const { build } = await consoleFiles();
-    const body = JSON.stringify({
-      ...{ name: "svc console", short_name: "svc", start_url: "/console", scope: "/console", display: "standalone" },
-      icons: [{ src: `/console/${build}/console/icon.svg`, sizes: "any", type: "image/svg+xml" }],
-    });
-    const headers = { "cache-control": "no-cache" };
-    return { kind: "text", status: 200, contentType: "application/manifest+json", body, headers };
-  },
-});
+const worker = (files: ReadFiles): Route =>
+  route({
+    method: "GET",
+    path: "/console/worker.js",
+    summary: "The worker of the console, which shows push notifications. Its address is the same in every release.",
+    tag: systemTag,
+    access: "public",
+    reply: { description: "A script.", contentType: "text/javascript", example: "self.addEventListener()" },
+    fails: ["not_found"],
+    async handle({ exchange }) {
+      const found = (await files()).files.get("console/worker.js");
+      if (found === undefined) throw new SvcError("not_found");
+      return keptReply(found, found.contentType, exchange.head.headers, { "cache-control": "no-cache" });
+    },
+  });
+
+const app = (files: ReadFiles): Route =>
+  route({
+    method: "GET",
+    path: "/console/app.webmanifest",
+    summary: "The description of the console as an app that a browser can install.",
+    tag: systemTag,
+    access: "public",
+    reply: { description: "A web app manifest.", contentType: "application/manifest+json", example: '{"name":"svc"}' },
+    async handle() {
+      const { build } = await files();
+      const body = JSON.stringify({
+        ...{ name: "svc console", short_name: "svc", start_url: "/console", scope: "/console", display: "standalone" },
+        icons: [{ src: `/console/${build}/console/icon.svg`, sizes: "any", type: "image/svg+xml" }],
+      });
+      const headers = { "cache-control": "no-cache" };
+      return { kind: "text", status: 200, contentType: "application/manifest+json", body, headers };
+    },
+  });
 
 const release = { build: Segment("The release of the console.", "0123456789abcdef") };
 
 /** Returns the route of the files whose path has these segments. */
-function filesAt(segments: readonly string[]): Route {
+function filesAt(segments: readonly string[], read: ReadFiles): Route {
   return route({
     method: "GET",
     path: `/console/{build}/${segments.map((name) => `{${name}}`).join("/")}`,
@@ -81,7 +87,7 @@ function filesAt(segments: readonly string[]): Route {
     reply: { description: "The file.", contentType: "application/octet-stream", example: "body { margin: 0 }" },
     fails: ["not_found"],
     async handle({ params, exchange }) {
-      const { build, files } = await consoleFiles();
+      const { build, files } = await read();
       const given = params as Readonly<Record<string, string>>;
       const found = files.get(segments.map((name) => given[name]).join("/"));
       if (given.build !== build || found === undefined) throw new SvcError("not_found");
@@ -90,13 +96,16 @@ function filesAt(segments: readonly string[]): Route {
   });
 }
 
-/** The routes of the console. Its files are two to five levels deep. */
-export const consoleRoutes = [
-  page,
-  worker,
-  app,
-  filesAt(["folder", "name"]),
-  filesAt(["folder", "name", "part"]),
-  filesAt(["folder", "name", "part", "file"]),
-  filesAt(["folder", "name", "part", "file", "leaf"]),
-];
+/** Returns the routes of the console with added screens. Its files are two to five levels deep. */
+export function consoleRoutes(additions: readonly OwnedAddition[]): readonly Route[] {
+  const files = () => consoleFiles(additions);
+  return [
+    ...[page(files), worker(files), app(files)],
+    ...[
+      ["folder", "name"],
+      ["folder", "name", "part"],
+      ["folder", "name", "part", "file"],
+    ].map((segments) => filesAt(segments, files)),
+    filesAt(["folder", "name", "part", "file", "leaf"], files),
+  ];
+}

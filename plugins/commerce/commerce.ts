@@ -5,6 +5,7 @@ import { brandsPart } from "./brands/brands-part.ts";
 import { cartPart } from "./cart/cart-part.ts";
 import { catalogPart } from "./catalog/catalog-part.ts";
 import { checkoutPart } from "./checkout/checkout-part.ts";
+import { consolePart } from "./console/console-part.ts";
 import { joined } from "./core/part.ts";
 import { shopErrors } from "./core/shop-errors.ts";
 import { shopSettings } from "./core/shop-settings.ts";
@@ -34,7 +35,7 @@ import { structuredPart } from "./structured/structured-part.ts";
  * - `catalog/products.ts` reads products, `catalog/catalog-search.ts` searches them, `cart/carts.ts` reads and changes a cart,
  *   `orders/orders.ts` has orders with payment and attribution, `orders/sessions.ts` the shoppers of threads,
  *   `orders/consents.ts` the consents. Imports between folders make no cycle: core, catalog, brands, orders, pricing, cart, checkout,
- *   sources, b2b, entities, geo, storefront, structured, acp, privacy.
+ *   sources, b2b, entities, geo, storefront, structured, acp, privacy, console.
  */
 export const plugin = definePlugin({
   name: "commerce",
@@ -54,5 +55,6 @@ export const plugin = definePlugin({
     structuredPart,
     acpPart,
     privacyPart,
+    consolePart,
   ]),
 });

@@ -83,6 +83,7 @@ async function start(executable: string, atEnd: Cleanup) {
     env: {
       ...keyEnv,
       ...github.settings,
+      SVC_COMMERCE_ENABLED: "true",
       SVC_PORT: String(port),
       SVC_WORKSPACE_ROOT: tempDir(atEnd),
       SVC_PUBLIC_URL: `http://127.0.0.1:${port}`,

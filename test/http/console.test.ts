@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { gunzipSync } from "node:zlib";
+import { ownScreens } from "../../http/pages/console-screens.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -96,6 +97,16 @@ describe("/console", () => {
       ],
     ])
       assert.equal((await server.get(path)).status, 404, path);
+  });
+
+  test("has the screens whose names plugins may not bring", async () => {
+    const module = new URL("../../console/screens/screens.js", import.meta.url);
+    const { screens } = await import(module.href);
+
+    assert.deepEqual(
+      screens.map(({ name }: { name: string }) => name),
+      ownScreens,
+    );
   });
 
   test("is removed by SVC_CONSOLE=false", async () => {

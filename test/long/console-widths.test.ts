@@ -39,6 +39,10 @@ describe("the screens of the console", () => {
       quality: { at: "#/quality", sign: "Quality" },
       usage: { at: "#/usage", sign: "Highest day" },
       audit: { at: "#/audit", sign: "manifest_published" },
+      orders: { at: "#/orders", sign: "Handbook" },
+      catalog: { at: "#/catalog", sign: "Handbook" },
+      quotes: { at: "#/quotes", sign: "acme-inc" },
+      "a quote": { at: `#/quotes/${seeded.quoteId}`, sign: "Lines" },
       health: { at: "#/health", sign: "Requests answered" },
     };
   });

@@ -34,6 +34,10 @@ test("a name that is svc's own is refused, in every seam", async () => {
       "tables: [table('events')], migrations: [making('first_0001', 'events')]",
       "brings the table events, which svc has already",
     ],
+    [
+      "routes: [get('/first')], console: { folder: new URL('./', import.meta.url), screens: [screen('inbox', 'GET /first')] }",
+      "brings the console screen inbox, which svc has already",
+    ],
     ["routes: [get('/health')]", "brings the route GET /health, and svc has GET /health"],
     [
       "routes: [get('/chat/history/{id}')]",

@@ -146,6 +146,21 @@ describe("the parts of a plugin", () => {
     );
   });
 
+  test("its screens join those of the console, and its modules are served with the console's own", async () => {
+    const { text: page } = await server.get("/console");
+    const [base = ""] = /\/console\/\w+(?=\/console\/main\.js)/.exec(page) ?? [];
+    const { imports } = JSON.parse(/<script type="importmap">(.*)<\/script>/.exec(page)?.[1] ?? "{}");
+
+    const added = await server.get(`${base}/console/screens/added.js`);
+    const screen = await server.get(`${base}/plugins/notes/notes.js`);
+
+    const line = `  { ...{"name":"notes","title":"Notes","icon":"copy","route":"GET /notes"}, load: () => import("../../plugins/notes/notes.js") },`;
+    assert.deepEqual(added.text.split("\n"), ["export const added = [", line, "];", ""]);
+    assert.deepEqual([screen.status, screen.headers["content-type"]], [200, "text/javascript; charset=utf-8"]);
+    for (const [, path = ""] of screen.text.matchAll(/from "svc\/console\/([^"]+)"/g))
+      assert.equal((await server.get(imports["svc/console/"] + path)).status, 200, path);
+  });
+
   test("an entry point starts runs whose frames and end the plugin reads", async () => {
     mock.answer("scripted", () => ({ text: "Three." }));
     const body = { manifest: "agent", question: "How many?", thread: "notes-acme" };

@@ -220,6 +220,19 @@ test("the exports of a plugin are checked field by field", async () => {
       "modelProviders: [{ name: 'x', open() {}, openEmbedder: 1 }]",
       "plugin.modelProviders[0].openEmbedder must be a function",
     ],
+    [
+      "console: { folder: new URL('./', import.meta.url), screens: [screen('x', 'GET /x')] }",
+      "the screen x reads GET /x, which is not one of its routes",
+    ],
+    [
+      "routes: [get('/x')], console: { folder: new URL('./a/', import.meta.url), screens: [screen('x', 'GET /x')] }",
+      "the screen x has no file screen.js",
+    ],
+    [
+      "console: { folder: new URL('./', import.meta.url), screens: [{ ...screen('x', 'GET /x'), module: '../x.js' }] }",
+      "plugin.console.screens[0].module must be a text of the form ^(?:[\\w-]+\\/){0,2}[\\w-]+\\.js$",
+    ],
+    ["console: { folder: './', screens: [] }", "plugin.console.folder must be a URL of a folder, which ends with /"],
     ["tasks: [{ name: '', run() {} }]", "plugin.tasks[0].name must be a text"],
     ["hooks: [{ name: 'x' }]", "plugin.hooks[0] must have beforeTool or afterTool"],
     ["description: ''", "plugin.description must be a text"],

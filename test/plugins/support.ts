@@ -10,6 +10,8 @@ import { cleanup, tempDir } from "../support/temp.ts";
 export const directory = mkdtempSync(join(tempDir(cleanup()), "plugins-"));
 let count = 0;
 
+writeFileSync(join(directory, "screen.js"), "export const Screen = () => null;");
+
 /** A file with this text, for SVC_PLUGINS. */
 export function file(text: string): string {
   const path = join(directory, `plugin-${++count}.ts`);
@@ -33,6 +35,7 @@ export function pluginFile(name: string, rest: string): string {
     const kind = (kind) => ({ kind, mailboxLimit: 1, interleaves: [], reserved: [], passivateAfterMs: 1, load: () => 0,
       idle: () => true, crashed: () => {}, on: {} });
     const command = { summary: "x", options: {}, positionals: [], run: () => ({ code: 0, json: {}, text: "" }) };
+    const screen = (name, route) => ({ name, title: "x", icon: "copy", route, module: "screen.js" });
     export const plugin = { name: "${name}", description: "x", ${rest} };`);
 }
 

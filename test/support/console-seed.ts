@@ -1,4 +1,5 @@
 import { calls, inTurn, startMock, turn } from "./chat.ts";
+import type { Answer } from "./http-client.ts";
 import { apiKeys, startServer, type TestServer } from "./server.ts";
 import type { Cleanup } from "./temp.ts";
 
@@ -15,6 +16,7 @@ interface Seeded {
   readonly key: string;
   readonly runId: string;
   readonly flowRunId: string;
+  readonly quoteId: string;
 }
 
 /** Starts a server whose tenant has something for every screen of the console. */
@@ -33,7 +35,7 @@ export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
         spec: { model: { id: "evil" }, tools },
       },
     },
-    env: keyEnv,
+    env: { ...keyEnv, SVC_COMMERCE_ENABLED: "true" },
   });
   mock.answer("talk", inTurn(calls(["calculator", { expression: "6 * 7" }]), { text: ["The answer is **42**."] }));
   mock.answer("evil", inTurn(calls(["calculator", { expression: evil }]), { text: [evil] }));
@@ -56,5 +58,26 @@ export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
   };
   await server.request("PUT", "/workflows/flow", { key, body: { name: evil.slice(0, 90), definition } });
   const flow = await post("/workflows/flow/runs", { inputs: {} });
-  return { server, key, runId: accepted.json.resume_token, flowRunId: flow.json.run_id };
+  const quoteId = await seedShop(post);
+  return { server, key, runId: accepted.json.resume_token, flowRunId: flow.json.run_id, quoteId };
+}
+
+/** Makes a brand with two products, an order and a quote; returns the id of the quote. */
+async function seedShop(post: (path: string, body: object) => Promise<Answer>): Promise<string> {
+  await post("/brands", { id: "books", name: evil.slice(0, 90), brand_tenant: "acme" });
+  const products = [
+    { id: "book", title: "Handbook", price_cents: 1_900, inventory: 0 },
+    { id: "wide", title: evil.slice(0, 300), price_cents: 99_999_999, category: evil.slice(0, 60) },
+  ];
+  await post("/brands/books/catalog", { products });
+  await post("/b2b/accounts", { id: "acme-inc", name: "Acme", payment_terms: "net30", credit_limit_cents: 90_000_000 });
+  await post("/b2b/accounts/acme-inc/buyers", { id: "bo", spending_limit_cents: 90_000_000 });
+  const quoteOf = async (product_id: string, qty: number): Promise<string> => {
+    const items = [{ product_id, qty }];
+    const made = await post("/b2b/quotes", { account_id: "acme-inc", buyer_id: "bo", items, notes: evil });
+    return made.json.id;
+  };
+  const ordered = await quoteOf("book", 2);
+  for (const move of ["send", "accept", "convert"]) await post(`/b2b/quotes/${ordered}/${move}`, {});
+  return quoteOf("wide", 1);
 }

@@ -426,6 +426,10 @@ export const plugin = definePlugin({
     },
   ],
   routes: [listRoute, addRoute, askRoute, talkRoute],
+  console: {
+    folder: new URL("./notes-console/", import.meta.url),
+    screens: [{ name: "notes", title: "Notes", icon: "copy", route: "GET /notes", module: "notes.js" }],
+  },
   scopes: { "notes:read": "Read the notes of the tenant.", "notes:write": "Keep notes." },
   commands: { notes: notesCommand },
   auditTypes: [noteKept, noteCensored],

@@ -155,10 +155,10 @@ const feed = route({
     const offset = wholeNumber(query.offset, 0);
     const tenant = store.tenant(principal.tenant_id);
     const brand = await brandByStorefront(store, principal.tenant_id);
-    const { rows, hasMore } = await productPage(tenant, { limit, offset, activeOnly: true });
+    const { rows, next } = await productPage(tenant, { limit, offset, activeOnly: true });
     const link = (row: ProductRow): string | undefined => brand && productUrl(brand, row, exchange.head, settings);
     const priced = [...(await withPublicPrices(tenant, rows, env.now())).values()];
-    return json({ products: priced.map((row) => feedItem(row, link(row))), has_more: hasMore, limit, offset });
+    return json({ products: priced.map((row) => feedItem(row, link(row))), has_more: next !== null, limit, offset });
   },
 });
 

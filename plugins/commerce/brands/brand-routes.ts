@@ -316,22 +316,30 @@ const catalogRoute = route({
   params: BrandParams,
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 1_000, default: 50, description: "Products per page." }),
-    offset: Type.Integer({ minimum: 0, maximum: 10_000_000, default: 0, description: "Products to skip." }),
+    offset: Type.Integer({
+      minimum: 0,
+      maximum: 10_000_000,
+      default: 0,
+      description: "Products to skip. A cursor is faster, and does not shift when products are added.",
+    }),
+    cursor: Type.Optional(Type.String({ maxLength: 512, description: "`next_cursor` of the previous page." })),
   }),
   reply: {
     description: "One page; has_more tells if there is another.",
     schema: Type.Object({
       products: Type.Array(Product),
       has_more: Type.Boolean({ examples: [false] }),
+      next_cursor: Type.Union([Type.String(), Type.Null()], { examples: [null] }),
       limit: Type.Integer({ examples: [50] }),
       offset: Type.Integer({ examples: [0] }),
     }),
   },
   fails: ["not_found", "storage_unavailable"],
-  async handle({ params: { id }, query: { limit, offset }, principal: { tenant_id } }, { store }) {
+  async handle({ params: { id }, query: { limit, offset, cursor }, principal: { tenant_id } }, { store }) {
     const { brand_tenant } = await ownBrand(store, tenant_id, id);
-    const { rows, hasMore } = await productPage(store.tenant(brand_tenant), { limit, offset, activeOnly: false });
-    return json({ products: rows.map(productOf), has_more: hasMore, limit, offset });
+    const page = { limit, offset, after: cursor, activeOnly: false };
+    const { rows, next } = await productPage(store.tenant(brand_tenant), page);
+    return json({ products: rows.map(productOf), has_more: next !== null, next_cursor: next, limit, offset });
   },
 });
 

@@ -105,11 +105,16 @@ const selectAfter = tenantSql(
 );
 const selectActive = tenantSql(
   "commerce_products_active_page",
-  `SELECT ${columns} FROM commerce_products WHERE tenant_id = :tenant AND active = 1 ORDER BY id LIMIT ? OFFSET ?`,
+  `SELECT ${columns} FROM commerce_products
+   WHERE tenant_id = :tenant AND active = 1 AND id > ? ORDER BY id LIMIT ? OFFSET ?`,
 );
 const selectAll = tenantSql(
   "commerce_products_page",
-  `SELECT ${columns} FROM commerce_products WHERE tenant_id = :tenant ORDER BY id LIMIT ? OFFSET ?`,
+  `SELECT ${columns} FROM commerce_products WHERE tenant_id = :tenant AND id > ? ORDER BY id LIMIT ? OFFSET ?`,
+);
+const selectBoundary = tenantSql(
+  "commerce_products_active_boundary",
+  `SELECT id FROM commerce_products WHERE tenant_id = :tenant AND active = 1 AND id > ? ORDER BY id LIMIT 1 OFFSET ?`,
 );
 const countProducts = tenantSql(
   "commerce_products_count",
@@ -161,14 +166,38 @@ export async function productsAfter(store: TenantStore, after: string, limit: nu
   return (await store.read(selectAfter, after, limit)).map(productTable.decode);
 }
 
-/** Returns a page of products in the order of SKUs, active ones alone or all. */
+/** A page of products in the order of SKUs. */
+interface ProductPageOf {
+  readonly limit: number;
+  /** Products to skip after `after`. Its cost grows with the number. */
+  readonly offset?: number;
+  /** The SKU before the page; absent for the first page. */
+  readonly after?: string | undefined;
+  readonly activeOnly: boolean;
+}
+
+/** Returns a page of products, active ones alone or all. `next` is the SKU after which the next page begins; null on the last page. */
 export async function productPage(
   store: TenantStore,
-  { limit, offset, activeOnly }: { readonly limit: number; readonly offset: number; readonly activeOnly: boolean },
-): Promise<{ readonly rows: ProductRow[]; readonly hasMore: boolean }> {
-  const found = await store.readLong(activeOnly ? selectActive : selectAll, limit + 1, offset);
+  { limit, offset = 0, after = "", activeOnly }: ProductPageOf,
+): Promise<{ readonly rows: ProductRow[]; readonly next: string | null }> {
+  const found = await store.readLong(activeOnly ? selectActive : selectAll, after, limit + 1, offset);
   const rows = found.slice(0, limit).map(productTable.decode);
-  return { rows, hasMore: found.length > limit };
+  return { rows, next: found.length > limit ? String(rows.at(-1)?.id) : null };
+}
+
+/** Returns the SKUs at which pages of `size` active products begin after the first page: the last SKU before each. */
+export async function pageBoundaries(store: TenantStore, size: number): Promise<string[]> {
+  const found: string[] = [];
+  for (let after = ""; ; ) {
+    // One more product than the page shows that another page follows.
+    const [last, next] = await Promise.all(
+      [size - 1, size].map(async (offset) => (await store.readLong(selectBoundary, after, offset))[0]?.id),
+    );
+    if (last === undefined || next === undefined) return found;
+    after = String(last);
+    found.push(after);
+  }
 }
 
 /** Returns the number of products, active and inactive. */

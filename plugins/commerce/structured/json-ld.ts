@@ -32,8 +32,8 @@ export function documentOf(node: object): string {
   return JSON.stringify({ "@context": context, ...node });
 }
 
-/** Returns a page of an ItemList; `first` is the position of its first product. */
-export function listDocument(brand: Pick<BrandRow, "name">, first: number, products: readonly object[]): string {
-  const itemListElement = products.map((item, at) => ({ "@type": "ListItem", position: first + at, item }));
+/** Returns a page of the catalog as an ItemList; positions count from 1 on each page. */
+export function listDocument(brand: Pick<BrandRow, "name">, products: readonly object[]): string {
+  const itemListElement = products.map((item, at) => ({ "@type": "ListItem", position: at + 1, item }));
   return documentOf({ "@type": "ItemList", name: brand.name, itemListElement });
 }

@@ -6,7 +6,7 @@ import { json, type Reply, text } from "../../../http/exchange/reply.ts";
 import { publicUrlOf } from "../../../http/public-url.ts";
 import { type Route, route } from "../../../http/route.ts";
 import type { FoundBrand } from "../brands/brand-table.ts";
-import { catalogVersion, productById, productCount, productPage, productsAfter } from "../catalog/products.ts";
+import { catalogVersion, pageBoundaries, productById, productPage } from "../catalog/products.ts";
 import { storefrontNotFound } from "../core/shop-errors.ts";
 import { rulesOf, withPublicPrices } from "../pricing/price-lookup.ts";
 import { brandOfRequest, type RequestHead, storefrontParam } from "../storefront/storefront-brand.ts";
@@ -22,7 +22,10 @@ const pageSize = 1_000;
 /** Crawlers and proxies may show an answer for this time (shapes.md 11.3). */
 const freshSeconds = 60;
 const fails = [storefrontNotFound, "not_found", "storage_unavailable"] as const;
-const page = Type.Integer({ minimum: 1, maximum: 10_000, description: "Number of the page." });
+const after = Type.String({
+  maxLength: 200,
+  description: "The page begins after this SKU; absent for the first page.",
+});
 
 /** A brand that publishes its catalog, and the request. */
 interface Asked {
@@ -62,17 +65,21 @@ function cached({ etag, head }: Asked, contentType: string, body: string, more: 
     : text(body, contentType, headers);
 }
 
-async function feed(asked: Asked, number: number): Promise<Reply> {
+async function feed(asked: Asked, after: string | undefined): Promise<Reply> {
   const { brand, context, head, base } = asked;
   const known = unchangedReply(asked, "application/ld+json");
   if (known !== null) return known;
-  const offset = (number - 1) * pageSize;
   const store = context.store.tenant(brand.brand_tenant);
-  const { rows, hasMore } = await productPage(store, { limit: pageSize, offset, activeOnly: true });
+  const { rows, next } = await productPage(store, { limit: pageSize, after, activeOnly: true });
   const priced = [...(await withPublicPrices(store, rows, context.env.now())).values()];
   const products = priced.map((row) => productDocument(brand, row, productUrl(brand, row, head, context.settings)));
-  const next = hasMore ? { link: `<${base}/feed.jsonld?page=${number + 1}>; rel="next"` } : {};
-  return cached(asked, "application/ld+json", listDocument(brand, offset + 1, products), next);
+  const link = next === null ? {} : { link: `<${pageUrl(base, "feed.jsonld", next)}>; rel="next"` };
+  return cached(asked, "application/ld+json", listDocument(brand, products), link);
+}
+
+/** Returns the address of the page of a document after an SKU. */
+function pageUrl(base: string, file: string, after: string): string {
+  return `${base}/${file}?after=${encodeURIComponent(after)}`;
 }
 
 async function product(asked: Asked, id: string): Promise<Reply> {
@@ -85,39 +92,32 @@ async function product(asked: Asked, id: string): Promise<Reply> {
   return cached(asked, "application/ld+json", documentOf(productDocument(brand, row, url)));
 }
 
-async function sitemap(asked: Asked, number: number | undefined): Promise<Reply> {
+async function sitemap(asked: Asked, after: string | undefined): Promise<Reply> {
   const { brand, context, base, etag } = asked;
   const headers = { etag, "cache-control": `public, max-age=${freshSeconds}` };
   const known = unchangedReply(asked, xml);
   if (known !== null) return known;
-  if (number === undefined) {
-    const count = await productCount(context.store.tenant(brand.brand_tenant));
-    if (count > addressesMax) {
-      const parts = Array.from(
-        { length: Math.ceil(count / addressesMax) },
-        (_, at) => `${base}/sitemap.xml?page=${at + 1}`,
-      );
-      return text(sitemapIndex(parts), xml, headers);
-    }
+  if (after === undefined) {
+    const boundaries = await pageBoundaries(context.store.tenant(brand.brand_tenant), addressesMax);
+    // The first part has an address too: no SKU is empty.
+    const parts = ["", ...boundaries].map((before) => pageUrl(base, "sitemap.xml", before));
+    if (boundaries.length > 0) return text(sitemapIndex(parts), xml, headers);
   }
-  return { kind: "pieces", contentType: xml, headers, pieces: sitemapOf(entries(asked, number ?? 1)) };
+  return { kind: "pieces", contentType: xml, headers, pieces: sitemapOf(entries(asked, after)) };
 }
 
 const xml = "application/xml";
 
 /** Yields the addresses of one sitemap in pages. */
-async function* entries({ brand, context, head }: Asked, number: number): AsyncGenerator<readonly SitemapEntry[]> {
+async function* entries({ brand, context, head }: Asked, from: string | undefined): AsyncGenerator<SitemapEntry[]> {
   const store = context.store.tenant(brand.brand_tenant);
-  const {
-    rows: [first],
-  } = await productPage(store, { limit: 1, offset: (number - 1) * addressesMax, activeOnly: false });
-  if (first === undefined) return;
-  let rows = [first];
-  for (let left = addressesMax; rows.length > 0 && left > 0; left -= rows.length) {
-    yield rows
-      .filter(({ active }) => active === 1)
-      .map((row) => ({ url: productUrl(brand, row, head, context.settings), changedAt: row.ts }));
-    rows = await productsAfter(store, rows.at(-1)?.id ?? "", Math.min(pageSize, left - rows.length));
+  let after = from;
+  for (let left = addressesMax; left > 0; ) {
+    const { rows, next } = await productPage(store, { limit: Math.min(pageSize, left), after, activeOnly: true });
+    yield rows.map((row) => ({ url: productUrl(brand, row, head, context.settings), changedAt: row.ts }));
+    if (next === null) return;
+    after = next;
+    left -= rows.length;
   }
 }
 
@@ -147,7 +147,7 @@ interface Kind {
   readonly summary: string;
   readonly contentType: string;
   readonly example: string;
-  readonly answer: (asked: Asked, query: { readonly page?: number }) => Reply | Promise<Reply>;
+  readonly answer: (asked: Asked, after: string | undefined) => Reply | Promise<Reply>;
 }
 
 const kinds: readonly Kind[] = [
@@ -156,14 +156,14 @@ const kinds: readonly Kind[] = [
     summary: "A page of a brand's catalog as an ItemList of schema.org.",
     contentType: "application/ld+json",
     example: '{"@context":"https://schema.org","@type":"ItemList","name":"Acme","itemListElement":[]}',
-    answer: (asked, query) => feed(asked, query.page ?? 1),
+    answer: feed,
   },
   {
     file: "sitemap.xml",
     summary: "The sitemap of a brand's products; an index of sitemaps above 50,000 products.",
     contentType: xml,
     example: '<?xml version="1.0" encoding="UTF-8"?>',
-    answer: (asked, query) => sitemap(asked, query.page),
+    answer: sitemap,
   },
   {
     file: "robots.txt",
@@ -185,13 +185,13 @@ function documentRoute(path: string, kind: Kind): Route {
     access: "public",
     anyHost: true,
     params: Type.Object(named ? { storefront: storefrontParam } : {}),
-    query: Type.Object({ page: Type.Optional(page) }),
+    query: Type.Object({ after: Type.Optional(after) }),
     reply: { description: "The document.", contentType: kind.contentType, example: kind.example },
     otherReplies: [unchanged],
     fails,
     async handle({ params, query, exchange: { head } }, context) {
       const { storefront } = params as { readonly storefront?: string };
-      return kind.answer(await published(storefront, head, context), query);
+      return kind.answer(await published(storefront, head, context), query.after);
     },
   });
 }

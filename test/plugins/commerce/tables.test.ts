@@ -15,7 +15,13 @@ import { plainIdentity } from "../../../plugins/commerce/brands/identity.ts";
 import { importCatalog, reindexCatalog } from "../../../plugins/commerce/catalog/catalog-import.ts";
 import { searchProducts } from "../../../plugins/commerce/catalog/catalog-search.ts";
 import { parseCatalog } from "../../../plugins/commerce/catalog/import-worker.ts";
-import { categoriesOf, productById, productPage, takeStockOp } from "../../../plugins/commerce/catalog/products.ts";
+import {
+  categoriesOf,
+  pageBoundaries,
+  productById,
+  productPage,
+  takeStockOp,
+} from "../../../plugins/commerce/catalog/products.ts";
 import { plugin } from "../../../plugins/commerce/commerce.ts";
 import { applyRecords } from "../../../plugins/commerce/entities/apply.ts";
 import { insertConsent, newestConsent } from "../../../plugins/commerce/orders/consents.ts";
@@ -136,7 +142,26 @@ for (const dialect of dialects)
       );
       assert.deepEqual(await categoriesOf(store.tenant("a"), 5), []);
       assert.equal(await reindexCatalog(store, "a"), 2);
-      assert.equal((await productPage(store.tenant("a"), { limit: 1, offset: 0, activeOnly: false })).hasMore, true);
+    });
+
+    test("pages of products continue after an SKU, and boundaries name the last SKU before each page", async () => {
+      const many = Array.from({ length: 7 }, (_, at) => ({ id: `P${at}`, title: "x", price_cents: 1 }));
+      await load("paged", [...many, { id: "P3x", title: "Off", price_cents: 1, active: false }]);
+      const paged = store.tenant("paged");
+      const pages: string[][] = [];
+      for (let after: string | null = ""; after !== null; ) {
+        const { rows, next }: { rows: { id: string }[]; next: string | null } = await productPage(paged, {
+          ...{ limit: 3, after, activeOnly: true },
+        });
+        pages.push(rows.map(({ id }) => id));
+        after = next;
+      }
+      const skipped = await productPage(paged, { limit: 2, offset: 3, activeOnly: false });
+
+      assert.deepEqual(pages, [["P0", "P1", "P2"], ["P3", "P4", "P5"], ["P6"]]);
+      assert.deepEqual(await pageBoundaries(paged, 3), ["P2", "P5"]);
+      assert.deepEqual(await pageBoundaries(paged, 7), []);
+      assert.deepEqual([skipped.rows.map(({ id }) => id), skipped.next], [["P3", "P3x"], "P3x"]);
     });
 
     test("a catalog holds no more products than it may", async () => {
