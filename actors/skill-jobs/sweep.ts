@@ -190,6 +190,7 @@ function knownFailure(error: unknown): string | null {
   if (error instanceof QuestionTooLarge) return `budget_exceeded: ${error.message}`;
   if (error instanceof ModelFailure) return error.retryable ? null : `model_failed: ${error.publicMessage}`;
   if (!(error instanceof SvcError)) return null;
-  const isPassing = error.retryable || error.status >= 500 || ["conflict", "parent_changed"].includes(error.code);
+  const isPassing =
+    error.retryable || error.status >= 500 || ["conflict", "parent_changed", "version_conflict"].includes(error.code);
   return isPassing && error.code !== "version_corrupt" ? null : error.code;
 }

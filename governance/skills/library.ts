@@ -453,7 +453,10 @@ function versionFor(
 ): string {
   if (versions.length >= versionsMax) throw new SvcError("version_cap_reached");
   const latest = skill?.latest_version ?? null;
-  const next = version ?? (latest === null ? firstVersion : nextVersion(latest, bump));
+  let next = version ?? (latest === null ? firstVersion : nextVersion(latest, bump));
+  // A process that died while it stored files has left a row: its number is skipped, so that a retry need not wait for its removal.
+  const taken = new Set(versions.map((row) => row.version));
+  while (version === null && taken.has(next)) next = nextVersion(next, "patch");
   const isHigher = latest === null || rankOf(next) > rankOf(latest);
   if (!isVersion(next) || !isHigher) throw new SvcError("version_conflict");
   return next;

@@ -1,9 +1,12 @@
 // A server that is killed while it evaluates or rewrites a skill continues the job, and applies it once.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { never, says, startChatProcess } from "../support/chat.ts";
+import type { BucketServer } from "../support/bucket-server.ts";
+import { s3Settings } from "../support/buckets.ts";
+import { gate, never, says, startChatProcess } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { startS3Server } from "../support/s3-server.ts";
 import type { ProcessServer } from "../support/server.ts";
 import { skillText } from "../support/skills.ts";
 import { gateDialects } from "../support/stores.ts";
@@ -15,11 +18,13 @@ for (const dialect of gateDialects)
     const atEnd = cleanup();
     let server: ProcessServer;
     let mock: MockModel;
+    let bucket: BucketServer;
     before(async () => {
+      bucket = await startS3Server(atEnd);
       ({ server, mock } = await startChatProcess(atEnd, {
         models: ["answerer", "judge", "improver"],
         env: {
-          ...(await databaseOf(dialect, atEnd)).env,
+          ...{ ...(await databaseOf(dialect, atEnd)).env, ...s3Settings(bucket.url) },
           SVC_DUTIES: "api,worker",
           SVC_SKILL_EVAL_MODEL: "answerer",
           SVC_SKILL_EVAL_JUDGE_MODEL: "judge",
@@ -35,17 +40,13 @@ for (const dialect of gateDialects)
       assert.ok(status < 300, said);
       return json;
     };
+    const scenarios = (count: number) =>
+      Array.from({ length: count }, (_, at) => ({ name: `s${at}`, prompt: `Question ${at}?`, criteria: "Good." }));
     const create = (name: string, count: number) =>
       post("/skill-library", {
         files: {
           "SKILL.md": text(name, "# One\n"),
-          "evals/scenarios.json": JSON.stringify(
-            Array.from({ length: count }, (_, at) => ({
-              name: `s${at}`,
-              prompt: `Question ${at}?`,
-              criteria: "Good.",
-            })),
-          ),
+          ...(count > 0 && { "evals/scenarios.json": JSON.stringify(scenarios(count)) }),
         },
       });
     const sweep = () => server.request("POST", "/tasks/skill_jobs/run");
@@ -63,35 +64,72 @@ for (const dialect of gateDialects)
       });
     const good = { text: '{"score":80,"reason":"Good."}' };
 
-    test("an evaluation continues after its last scored scenario, and a rewrite saves one draft", async () => {
+    /** True if the model is asked for scenarios; otherwise it is asked for a rewrite. */
+    const isForScenarios = ({ body }: { body: Readonly<Record<string, unknown>> }) =>
+      JSON.stringify(body.messages).includes("You write test scenarios");
+
+    test("jobs that are killed at each step continue, and are applied once", async () => {
       await create("evaluated", 3);
       await create("rewritten", 1);
+      await create("unscripted", 0);
       mock.answer("answerer", { text: "An answer." });
       mock.answer("judge", good, good, says("{", never));
       mock.answer("improver", says("{", never));
-      const { id } = await post("/skill-library/evaluated/versions/0.1.0/eval");
+      const evaluated = await post("/skill-library/evaluated/versions/0.1.0/eval");
+      const unscripted = await post("/skill-library/unscripted/versions/0.1.0/eval");
       await accept("rewritten");
       await sweep();
-      await eventually("one scenario is scored, and a rewrite is under way", async () => {
-        const { results } = await read(`/evaluated/evals/${id}`);
-        return (results.length === 1 && asked("judge") >= 3 && asked("improver") === 1) || undefined;
+      await eventually("one scenario is scored, others and a rewrite are being written", async () => {
+        const { results } = await read(`/evaluated/evals/${evaluated.id}`);
+        return (results.length === 1 && asked("judge") >= 3 && asked("improver") === 2) || undefined;
       });
 
       await server.kill();
       const before = asked("judge");
-      mock.answer("judge", good);
+      const held = gate();
       const changes = [{ path: "SKILL.md", content: text("rewritten", "# Two\n") }];
-      mock.answer("improver", { text: JSON.stringify({ changes, deletes: [], reason: "Two." }) });
+      const rewrite = JSON.stringify({ changes, deletes: [], reason: "Two." });
+      const chosen = [{ name: "written", prompt: "Written?", criteria: "Yes." }];
+      mock.answer("judge", good);
+      mock.answer("improver", (request) =>
+        isForScenarios(request) ? { text: JSON.stringify({ scenarios: chosen }) } : says(held.opened, rewrite),
+      );
+      mock.answer("answerer", ({ body }) =>
+        JSON.stringify(body.messages).includes("Written?") ? says("An", never) : { text: "An answer." },
+      );
       await server.restart();
-      const done = await ended("the evaluation", () => read(`/evaluated/evals/${id}`));
+      const done = await ended("the evaluation", () => read(`/evaluated/evals/${evaluated.id}`));
+      const { status, scenario_source } = await eventually("an answer and a rewrite under way", async () => {
+        const row = await read(`/unscripted/evals/${unscripted.id}`);
+        return row.scenario_source !== null && asked("improver") === 4 ? row : undefined;
+      });
+      // The first of the two files of the new version is never stored.
+      bucket.faults.push("slow");
+      held.open();
+      await eventually("a file under way", async () =>
+        bucket.requests.some((request) => /^PUT .*\/rewritten\/0\.1\.1\//.test(request)),
+      );
+
+      await server.kill();
+      mock.answer("improver", { text: rewrite });
+      mock.answer("answerer", { text: "An answer." });
+      await server.restart();
+      const written = await ended("the other evaluation", () => read(`/unscripted/evals/${unscripted.id}`));
       const rewritten = await ended("the rewrite", () => feedback("rewritten"));
       await sweep();
       const { versions } = await read("/rewritten");
 
       assert.deepEqual([done.status, done.attempts, done.results.length], ["succeeded", 2, 3]);
-      assert.equal(asked("judge") - before, 4, "the first scenario was not scored again");
-      assert.deepEqual([rewritten.status, rewritten.attempts, rewritten.result_version], ["applied", 2, "0.1.1"]);
-      assert.equal(versions.length, 2);
+      assert.equal(asked("judge") - before, 6, "the first scenario was not scored again");
+      assert.deepEqual([status, scenario_source], ["running", "generated"]);
+      assert.deepEqual([written.status, written.attempts, written.scenarios], ["succeeded", 3, chosen]);
+      // The number of the version that was never stored is not used again.
+      assert.deepEqual([rewritten.status, rewritten.attempts, rewritten.result_version], ["applied", 3, "0.1.2"]);
+      assert.deepEqual(
+        versions.map(({ version }: { version: string }) => version),
+        ["0.1.2", "0.1.0"],
+      );
+      assert.equal(asked("improver"), 5, "scenarios that were written are not written again");
     });
 
     test("LIM-005 a job whose worker died three times fails", async () => {
