@@ -292,9 +292,7 @@ export function createActorDeps(
   const hostSkills = new HostSkills({ env, compute, settings, log });
   const skillFiles = new SkillFiles(objectsAreShared(settings) ? objects : null);
   const skills = new SkillCatalogs(hostSkills, skillFiles);
-  const skillLibrary = new SkillLibrary({
-    ...{ env, store, compute, settings, mask, files: skillFiles, host: hostSkills },
-  });
+  const skillLibrary = new SkillLibrary({ env, compute, settings, mask, files: skillFiles, host: hostSkills });
   const slots = new FairSemaphore(deliveriesMax, deliveriesOfTenantMax);
   slots.stopped = !holds(settings, "worker");
   const monotonic = () => env.monotonic();

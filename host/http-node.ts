@@ -157,7 +157,7 @@ export function createHttpNode(
   const redis = settings.redisUrl === "" ? null : new Redis(readRedisUrl(settings.redisUrl), env, log);
   const compute = new ComputePool(env);
   const skillLibrary = new SkillLibrary({
-    ...{ env, store, compute, settings, mask },
+    ...{ env, compute, settings, mask },
     files: new SkillFiles(objectsAreShared(settings) ? objects : null),
     host: new HostSkills({ env, compute, settings, log }),
   });

@@ -1,7 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { SkillFiles } from "../../storage/files/skill-files.ts";
-import { requestMs, type Store, type TenantStore, type WriteOp } from "../../storage/store/store.ts";
+import { requestMs, type TenantStore, type WriteOp } from "../../storage/store/store.ts";
 import { upliftForGate } from "../../storage/tables/skill-evals.ts";
 import { forgetUpstreamOp } from "../../storage/tables/skill-upstreams.ts";
 import {
@@ -79,7 +79,6 @@ export interface NewVersion {
 /** Services of the library. */
 export interface LibraryDeps {
   readonly env: Env;
-  readonly store: Store;
   readonly files: SkillFiles;
   readonly compute: Pick<ComputePool, "run">;
   readonly settings: PolicySettings & Pick<Settings, "tenantStoredBytes">;

@@ -27,6 +27,7 @@ describe("skills of a code host", () => {
     stranger: { tenant_id: "globex", scopes: ["*"] },
     slow: { tenant_id: "slow", scopes: ["*"] },
     lister: { tenant_id: "lister", scopes: ["*"] },
+    racer: { tenant_id: "racer", scopes: ["*"] },
   });
   let host: Host;
   let server: TestServer;
@@ -390,6 +391,85 @@ describe("skills of a code host", () => {
     assert.equal((await ok(201, "POST", "/forced/-/update", {})).version, "0.1.1");
     repo.branches.clear();
     await refused(404, "source_not_found", "POST", "/forced/-/update", {});
+  });
+
+  const changes: readonly (readonly [what: string, change: (repo: TestRepo, name: string) => void, outcome: string])[] =
+    [
+      ["gets another history", (repo, name) => repo.forcePush(skillIn(name, { body: "# Forced\n" })), "201"],
+      ["is renamed", (repo) => host.rename(repo, `other/raced-${repos}`), "201"],
+      ["loses its files", (repo) => repo.blobs.clear(), "source_not_found"],
+      ["becomes private", (repo) => Object.assign(repo, { isPrivate: true }), "source_not_found"],
+      [
+        "loses its name to another one",
+        (repo, name) => host.repo(repo.fullName).commit(skillIn(name)),
+        "source_not_found",
+      ],
+    ];
+  for (const [what, change, outcome] of changes)
+    test(`LIB-025 an import whose repository ${what} has the files of its commit, or none`, async () => {
+      const as = keys.racer;
+      const name = `raced-${repos}`;
+      const repo = repoWith(skillIn(name, { more: { "a.md": name } }));
+      const commit = repo.branches.get("main");
+      let isChanged = false;
+      host.mood.meanwhile = (path) => {
+        if (isChanged || !path.includes("/git/trees/")) return;
+        isChanged = true;
+        change(repo, name);
+      };
+
+      const { status, json } = await ask("POST", "/-/import", { source: sourceOf(repo, name) }, as);
+      host.calm();
+      const found = await ask("GET", `/${name}`, undefined, as);
+      const text = await ask("GET", `/${name}/versions/0.1.0/files/SKILL.md`, undefined, as);
+
+      assert.ok(isChanged);
+      assert.equal(status === 201 ? "201" : json.error, outcome);
+      assert.equal(found.status, outcome === "201" ? 200 : 404);
+      if (outcome !== "201") return;
+      assert.equal(json.origin_commit, commit);
+      assert.equal(found.json.versions.length, 1);
+      assert.doesNotMatch(String(text.json.content), /Forced/);
+    });
+
+  test("LIB-026 an origin that is a commit is an error once the default branch has lost it", async () => {
+    const as = keys.racer;
+    const repo = repoWith(skillIn("pinned-there"));
+    const ref = repo.branches.get("main") as string;
+    await bring(sourceOf(repo, "pinned-there"), { ref }, as);
+    repo.commit(skillIn("pinned-there", { body: "# New\n" }));
+    const same = await ok(200, "POST", "/pinned-there/-/update", {}, as);
+    repo.forcePush(skillIn("pinned-there", { body: "# Forced\n" }));
+    repo.branches.set("main", repo.commit(skillIn("pinned-there", { body: "# Other\n" }), "orphan"));
+
+    await refused(422, "commit_not_in_repo", "POST", "/pinned-there/-/update", {}, as);
+    const { items } = await ok(200, "GET", "/-/upstream?refresh=true", undefined, as);
+    const moved = await ok(201, "POST", "/pinned-there/-/update", { ref: "main" }, as);
+
+    assert.equal(same.unchanged, true);
+    const state = items.find(({ name }: { name: string }) => name === "pinned-there");
+    assert.deepEqual([state.version, state.error], ["0.1.0", "commit_not_in_repo"]);
+    assert.deepEqual([moved.version, moved.origin_ref], ["0.1.1", "refs/heads/main"]);
+  });
+
+  test("LIB-026 of several updates at once, one saves the new version", async () => {
+    const as = keys.racer;
+    const repo = repoWith(skillIn("crowded"));
+    await bring(sourceOf(repo, "crowded"), {}, as);
+    repo.commit(skillIn("crowded", { body: "# New\n" }));
+
+    const answers = await Promise.all([1, 2, 3].map(() => ask("POST", "/crowded/-/update", {}, as)));
+    const { versions } = await ok(200, "GET", "/crowded", undefined, as);
+
+    assert.equal(answers.filter(({ status }) => status === 201).length, 1);
+    for (const { status, json, text } of answers)
+      assert.ok(
+        status === 201 ||
+          (status === 200 && json.unchanged === true) ||
+          ["parent_changed", "version_conflict"].includes(json.error),
+        text,
+      );
+    assert.equal(versions.length, 2);
   });
 
   test("LIB-013 browse finds the skills of the usual folders, and reads their heads", async () => {

@@ -124,7 +124,9 @@ export class TestRepo {
 /** How the code host answers. */
 interface Mood {
   /** Answers every request so. */
-  refuses: { status: number; headers?: Record<string, string> } | null;
+  refuses: { status: number; headers?: Record<string, string>; message?: string } | null;
+  /** Called with the path of each request, before it is answered. */
+  meanwhile: ((path: string) => void) | null;
   /** Waits before it answers; resolves to answer. */
   holds: Promise<unknown> | null;
   /** Sends other bytes than the blob has: the same number, more, or fewer. */
@@ -142,7 +144,10 @@ interface Mood {
 export async function startGithubRepos(atEnd: Cleanup) {
   const repos = new Map<string, TestRepo>();
   const renamed = new Map<string, TestRepo>();
-  const mood: Mood = { refuses: null, holds: null, lies: null, adds: [], cuts: false, says: null, redirects: null };
+  const calm: Mood = {
+    ...{ refuses: null, meanwhile: null, holds: null, lies: null, adds: [], cuts: false, says: null, redirects: null },
+  };
+  const mood: Mood = { ...calm };
   const requests: { path: string; authorization: string | undefined }[] = [];
   let ids = 1_000;
 
@@ -160,9 +165,13 @@ export async function startGithubRepos(atEnd: Cleanup) {
     };
     const json = (body: unknown, status = 200) => send(JSON.stringify(body), status);
     const missing = () => json({ message: "Not Found" }, 404);
+    mood.meanwhile?.(pathname);
     await mood.holds;
     if (mood.redirects !== null) return send("", 302, { location: mood.redirects });
-    if (mood.refuses !== null) return send('{"message":"no"}', mood.refuses.status, mood.refuses.headers ?? {});
+    if (mood.refuses !== null) {
+      const { status, headers = {}, message = "no" } = mood.refuses;
+      return send(JSON.stringify({ message }), status, headers);
+    }
     if (mood.says !== null) return send(mood.says);
     const byId = /^\/repositories\/(\d+)(.*)$/.exec(pathname);
     const [, owner = "", name = "", rest = ""] = /^\/repos\/([^/]+)\/([^/]+)(.*)$/.exec(pathname) ?? [];
@@ -252,15 +261,7 @@ export async function startGithubRepos(atEnd: Cleanup) {
     },
     /** The code host is in a good mood again. */
     calm(): void {
-      Object.assign(mood, {
-        refuses: null,
-        holds: null,
-        lies: null,
-        adds: [],
-        cuts: false,
-        says: null,
-        redirects: null,
-      });
+      Object.assign(mood, calm);
     },
   };
 }

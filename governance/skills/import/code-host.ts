@@ -3,6 +3,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { ComputePool } from "../../compute/compute-pool.ts";
 import { EgressBlocked } from "../../egress/failure.ts";
 import type { Outgoing, OutgoingRules, WholeAnswer } from "../../egress/outgoing.ts";
+import { retryAfterMs } from "../../egress/retry-after.ts";
 import type { Secrets } from "../../secret-mask.ts";
 import type { Settings } from "../../settings/settings.ts";
 import type { SpentCalls } from "./budget.ts";
@@ -54,6 +55,8 @@ const callMs = 30_000;
 const answerBytesMax = 1024 * 1024;
 const treeBytesMax = 8 * 1024 * 1024;
 const tagHopsMax = 4;
+/** Bytes of a refusal in which the words of a rate limit are looked for. */
+const messageBytesMax = 4_096;
 /** Bounds of the pause after the code host refused a request for its rate, and the usual one. */
 const pauseMs = { shortest: 1_000, usual: 60_000, longest: 3_600_000 } as const;
 const commitPattern = /^[0-9a-f]{7,64}$/;
@@ -219,8 +222,7 @@ export class CodeHost {
     }
     const { status, headers } = answer;
     if (status === 200) return answer;
-    const isLimited = headers["x-ratelimit-remaining"] === "0" || headers["retry-after"] !== undefined;
-    if (status === 429 || (status === 403 && isLimited)) {
+    if (isRateLimit(answer)) {
       this.#pausedUntil = env.now() + pauseOf(headers, env.now());
       this.#refuseWhilePaused();
     }
@@ -246,11 +248,19 @@ function objectOf({ object }: Readonly<Record<string, unknown>>): GitObject {
   return { type, sha };
 }
 
+/** True if the code host refused a request for its rate. A secondary limit may say so in its message only. */
+function isRateLimit({ status, headers, bytes }: WholeAnswer): boolean {
+  if (status !== 403) return status === 429;
+  const isNamed = headers["x-ratelimit-remaining"] === "0" || headers["retry-after"] !== undefined;
+  return isNamed || /\brate limit/i.test(bytes.toString("utf8", 0, messageBytesMax));
+}
+
 /** Returns how long the code host asks to wait: Retry-After, or the time at which its limit starts again. */
 function pauseOf(headers: Readonly<Record<string, string>>, now: number): number {
-  const after = Number(headers["retry-after"]) * 1_000;
-  const reset = Number(headers["x-ratelimit-reset"]) * 1_000 - now;
-  const asked = Number.isFinite(after) ? after : Number.isFinite(reset) ? reset : pauseMs.usual;
+  const reset = /^\d+$/.test(headers["x-ratelimit-reset"] ?? "")
+    ? Number(headers["x-ratelimit-reset"]) * 1_000 - now
+    : null;
+  const asked = retryAfterMs({ header: (name) => headers[name] }, now) ?? reset ?? pauseMs.usual;
   return Math.min(pauseMs.longest, Math.max(pauseMs.shortest, asked));
 }
 

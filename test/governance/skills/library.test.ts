@@ -60,7 +60,7 @@ for (const dialect of dialects)
       const log = { warn: (problem: unknown) => assert.fail(JSON.stringify(problem)) };
       const host = new HostSkills({ env, compute: { run: inline }, settings, log });
       const mask = new SecretMask([]);
-      return new SkillLibrary({ env, store, compute, settings, mask, host, files: new SkillFiles(objects) });
+      return new SkillLibrary({ env, compute, settings, mask, host, files: new SkillFiles(objects) });
     }
     const library = libraryWith();
     const tenant = () => store.tenant(tenantId);
