@@ -4,7 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { evalCommand } from "../../../host/cli/eval/eval-command.ts";
-import { startChat } from "../../support/chat.ts";
+import { never, says, startChat } from "../../support/chat.ts";
+import { eventually } from "../../support/eventually.ts";
 import { failure } from "../../support/mock-model/behaviours.ts";
 import { apiKeys, type TestServer } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
@@ -21,17 +22,21 @@ describe("svc eval", () => {
   let directory: string;
   before(async () => {
     directory = tempDir(atEnd);
-    const models = ["right", "wrong", "failing"];
-    const manifests = { agent: {}, worse: { model: { id: "wrong" } }, broken: { model: { id: "failing" } } };
+    const models = ["right", "wrong", "failing", "held"];
+    const manifests = {
+      ...{ agent: {}, worse: { model: { id: "wrong" } }, broken: { model: { id: "failing" } } },
+      slow: { model: { id: "held" } },
+    };
     const started = await startChat(atEnd, { models, manifests, env: { ...env, SVC_FIBER_MAX_ATTEMPTS: "1" } });
     server = started.server;
     started.mock.answer("right", { text: 'It is <42> & "so".' });
     started.mock.answer("wrong", { text: "I do not know." });
     started.mock.answer("failing", failure(400));
+    started.mock.answer("held", says("Wait", never));
   });
 
-  const evaluate = (argv: readonly string[], who: keyof typeof keys = "writer") =>
-    run(evalCommand, [...argv, "--url", server.url], { SVC_KEY: keys[who] });
+  const evaluate = (argv: readonly string[], who: keyof typeof keys = "writer", stop?: AbortSignal) =>
+    run(evalCommand, [...argv, "--url", server.url], { SVC_KEY: keys[who] }, null, stop);
   const evaluateJson = (argv: readonly string[]) =>
     runJson(evalCommand, [...argv, "--url", server.url], { SVC_KEY: keys.writer });
   function file(name: string, text: string): string {
@@ -87,6 +92,119 @@ describe("svc eval", () => {
       /<failure message="the answer does not contain &quot;42&quot;" type="contains">answer: I do not know\./,
     );
     assert.match(xml, /<testcase classname="facts" name="any" time="[\d.]+"\/>/);
+  });
+
+  /** The option `--manifest FILE` with a manifest of this text. */
+  const draft = (text: string) => ["--manifest", file("draft.yaml", text)];
+  const outcomes: readonly (readonly [what: string, argv: () => readonly string[], code: number, words: RegExp])[] = [
+    ["every item passes", () => ["--manifest", "agent"], 0, /2 of 2 pass/],
+    ["the pass rate is the threshold", () => ["--manifest", "worse", "--threshold", "0.5"], 0, /1 of 2 pass/],
+    ["the threshold is 0", () => ["--manifest", "broken", "--threshold", "0"], 0, /2 errors/],
+    ["the baseline is as good", () => ["--manifest", "worse", "--baseline", "worse"], 0, /Baseline worse/],
+    ["the baseline is worse", () => ["--manifest", "agent", "--baseline", "worse"], 0, /Baseline worse/],
+    ["an item fails", () => ["--manifest", "worse"], 1, /50\.0 % is below 100\.0 %/],
+    ["the threshold is higher", () => ["--manifest", "worse", "--threshold", "0.51"], 1, /50\.0 % is below 51\.0 %/],
+    ["items have no answer", () => ["--manifest", "broken"], 1, /0\.0 % is below 100\.0 %/],
+    ["the baseline is better", () => ["--manifest", "worse", "--baseline", "agent"], 1, /below that of the baseline/],
+    [
+      "the threshold is missed and the baseline is not",
+      () => ["--manifest", "worse", "--baseline", "broken", "--threshold", "0.9"],
+      1,
+      /is below 90\.0 %/,
+    ],
+    ["the manifest is unknown", () => ["--manifest", "nobodys"], 1, /no manifest nobodys/],
+    ["the baseline is unknown", () => ["--manifest", "agent", "--baseline", "nobodys"], 1, /no manifest nobodys/],
+    ["the manifest file is no YAML", () => draft("metadata: ["), 1, /is not valid/],
+    ["the route of the judge is unknown", () => ["--manifest", "agent", "--judge-model", "x"], 1, /./],
+    ["the manifest file is missing", () => ["--manifest", join(directory, "none.yaml")], 2, /is not a file/],
+    [
+      "the JUnit file cannot be written",
+      () => ["--manifest", "agent", "--mock", "--junit", join(directory, "none", "a.xml")],
+      2,
+      /cannot be written/,
+    ],
+    ["the tenant is another one", () => ["--manifest", "agent", "--mock", "--tenant", "x"], 2, /of the tenant acme/],
+    ["an option is unknown", () => ["--manifest", "agent", "--fast"], 2, /--fast/],
+  ];
+  test("EVAL-006 the exit code of a run is 0, 1 for a result that is not good enough, and 2 for wrong input", async () => {
+    await evaluate(["import", "facts", file("facts.jsonl", lines)]);
+    for (const [what, argv, code, words] of outcomes) {
+      const printed = await evaluate(["run", "facts", ...argv()]);
+      assert.equal(printed.code, code, `${what}: ${printed.stdout}${printed.stderr}`);
+      assert.match(printed.stdout + printed.stderr, words, what);
+    }
+    const unknown = await evaluate(["run", "nobodys", "--manifest", "agent"]);
+    const unreachable = await run(evalCommand, ["run", "facts", "--manifest", "agent", "--url", "http://127.0.0.1:9"]);
+    const stranger = await run(evalCommand, ["run", "facts", "--manifest", "agent", "--url", server.url]);
+
+    assert.deepEqual([unknown.code, unreachable.code, stranger.code], [1, 1, 1], unreachable.stderr);
+    assert.match(unknown.stderr, /no such dataset/);
+  });
+
+  /** Waits for a run in progress of an agent. Returns its id. */
+  const begun = (manifest: string) =>
+    eventually("a run in progress", async () => {
+      const { json } = await server.get("/eval/runs?dataset=facts", { key: keys.reader });
+      return json.items.find(
+        ({ status, candidate_manifest }: { status: string; candidate_manifest: string }) =>
+          status === "in_progress" && candidate_manifest === manifest,
+      )?.id as string | undefined;
+    });
+
+  test("EVAL-006 Ctrl-C cancels the run with exit 130; a run that someone else cancels is exit 1", async () => {
+    await evaluate(["import", "facts", file("facts.jsonl", lines)]);
+    const junit = join(directory, "cancelled.xml");
+    const controller = new AbortController();
+    const first = evaluate(["run", "facts", "--manifest", "slow"], "writer", controller.signal);
+    const id = await begun("slow");
+    controller.abort();
+    const stopped = await first;
+    const { json } = await server.get(`/eval/runs/${id}`, { key: keys.reader });
+    const second = evaluate(["run", "facts", "--manifest", "slow", "--junit", junit, "--threshold", "0"]);
+    await evaluate(["cancel", await begun("slow")]);
+    const cancelled = await second;
+
+    assert.deepEqual([stopped.code, json.status, json.error], [130, "failed", "cancelled"]);
+    assert.equal(cancelled.code, 1);
+    assert.match(cancelled.stdout, /The run [0-9a-f]+ failed: cancelled\./);
+    assert.match(readFileSync(junit, "utf8"), / tests="2" failures="0" errors="0" skipped="2" /);
+  });
+
+  test("EVAL-006 a JUnit file has an element for each item, and hostile texts stay inside of it", async () => {
+    const hostile = 'a & b </failure><testcase name="x"/> \u0001 \ud83d\ude00 "q" ]]>';
+    const rubric = { expect: "other", mock_answer: hostile };
+    const listed = [{ item_id: "hostile", user_input: "?", rubric }, ...items];
+    await evaluate(["import", "hostile", file("hostile.json", JSON.stringify({ items: listed }))]);
+    const [mocked, broken] = ["mocked.xml", "broken.xml"].map((name) => join(directory, name)) as [string, string];
+    await evaluate(["run", "hostile", "--manifest", "agent", "--mock", "--junit", mocked]);
+    await evaluate(["run", "hostile", "--manifest", "broken", "--junit", broken]);
+    const [xml, errors] = [readFileSync(mocked, "utf8"), readFileSync(broken, "utf8")];
+
+    for (const text of [xml, errors]) {
+      assert.ok(text.startsWith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n'));
+      const open: string[] = [];
+      for (const [tag, end, name = "", own] of text.matchAll(/<(\/?)([a-z]+)(?: [a-z]+="[^"<]*")*(\/?)>/g)) {
+        if (end === "/") assert.equal(open.pop(), name, tag);
+        else if (own !== "/") open.push(name);
+      }
+      assert.deepEqual(open, []);
+      const bare = text.replaceAll(
+        /<\?xml [^>]*>|<(\/?)([a-z]+)(?: [a-z]+="[^"<]*")*(\/?)>|&(?:lt|gt|amp|quot|apos);/g,
+        "",
+      );
+      assert.doesNotMatch(bare, /[<&]/);
+      assert.ok(!bare.includes("\u0001"));
+      assert.equal(text.match(/<testcase /g)?.length, 3);
+    }
+    assert.match(xml, / tests="3" failures="1" errors="0" skipped="0" /);
+    assert.match(
+      xml,
+      /<testcase classname="hostile" name="hostile" time="[\d.]+"><failure message="[^"]+" type="expect">/,
+    );
+    assert.match(xml, /answer: a &amp; b &lt;\/failure&gt;&lt;testcase name=&quot;x&quot;\/&gt; \ufffd \ud83d\ude00 /);
+    assert.match(errors, / tests="3" failures="0" errors="3" skipped="0" /);
+    assert.match(errors, /<error message="[^"]*model_failed[^"]*">answer: /);
+    assert.match(errors, /transcript: acme:eval:[0-9a-f]+:hostile</);
   });
 
   test("EVAL-007 a manifest file is compared with a baseline and not stored", async () => {

@@ -23,6 +23,7 @@ export function run(
   argv: readonly string[],
   environment: Environment = {},
   terminal: Terminal | null = null,
+  stop: AbortSignal = new AbortController().signal,
 ): Promise<Printed> {
   return dispatch(
     ["command", ...argv],
@@ -30,7 +31,7 @@ export function run(
     {
       env: systemEnv(),
       environment,
-      stop: new AbortController().signal,
+      stop,
       terminal,
       talk: silentTalk(),
     },
