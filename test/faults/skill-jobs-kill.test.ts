@@ -64,44 +64,46 @@ for (const dialect of gateDialects)
       });
     const good = { text: '{"score":80,"reason":"Good."}' };
 
-    /** True if the model is asked for scenarios; otherwise it is asked for a rewrite. */
-    const isForScenarios = ({ body }: { body: Readonly<Record<string, unknown>> }) =>
-      JSON.stringify(body.messages).includes("You write test scenarios");
+    const has = (text: string, { body }: { body: Readonly<Record<string, unknown>> }) =>
+      JSON.stringify(body.messages).includes(text);
 
-    test("jobs that are killed at each step continue, and are applied once", async () => {
+    test("LIM-005 jobs killed at each step continue, are applied once, and fail after three kills", async () => {
       await create("evaluated", 3);
       await create("rewritten", 1);
       await create("unscripted", 0);
+      await create("crashing", 1);
       mock.answer("answerer", { text: "An answer." });
       mock.answer("judge", good, good, says("{", never));
       mock.answer("improver", says("{", never));
       const evaluated = await post("/skill-library/evaluated/versions/0.1.0/eval");
       const unscripted = await post("/skill-library/unscripted/versions/0.1.0/eval");
       await accept("rewritten");
+      await accept("crashing");
       await sweep();
-      await eventually("one scenario is scored, others and a rewrite are being written", async () => {
+      await eventually("one scenario is scored, others and two rewrites are being written", async () => {
         const { results } = await read(`/evaluated/evals/${evaluated.id}`);
-        return (results.length === 1 && asked("judge") >= 3 && asked("improver") === 2) || undefined;
+        return (results.length === 1 && asked("judge") >= 3 && asked("improver") === 3) || undefined;
       });
 
       await server.kill();
-      const before = asked("judge");
+      const judged = asked("judge");
       const held = gate();
       const changes = [{ path: "SKILL.md", content: text("rewritten", "# Two\n") }];
       const rewrite = JSON.stringify({ changes, deletes: [], reason: "Two." });
       const chosen = [{ name: "written", prompt: "Written?", criteria: "Yes." }];
       mock.answer("judge", good);
-      mock.answer("improver", (request) =>
-        isForScenarios(request) ? { text: JSON.stringify({ scenarios: chosen }) } : says(held.opened, rewrite),
-      );
-      mock.answer("answerer", ({ body }) =>
-        JSON.stringify(body.messages).includes("Written?") ? says("An", never) : { text: "An answer." },
-      );
+      mock.answer("improver", (request) => {
+        if (has("crashing", request)) return says("{", never);
+        if (has("You write test scenarios", request)) return { text: JSON.stringify({ scenarios: chosen }) };
+        return says(held.opened, rewrite);
+      });
+      mock.answer("answerer", (request) => (has("Written?", request) ? says("An", never) : { text: "An answer." }));
       await server.restart();
       const done = await ended("the evaluation", () => read(`/evaluated/evals/${evaluated.id}`));
-      const { status, scenario_source } = await eventually("an answer and a rewrite under way", async () => {
+      const scored = asked("judge") - judged;
+      const { status, scenario_source } = await eventually("an answer and two rewrites under way", async () => {
         const row = await read(`/unscripted/evals/${unscripted.id}`);
-        return row.scenario_source !== null && asked("improver") === 4 ? row : undefined;
+        return row.scenario_source !== null && asked("improver") === 6 ? row : undefined;
       });
       // The first of the two files of the new version is never stored.
       bucket.faults.push("slow");
@@ -111,16 +113,22 @@ for (const dialect of gateDialects)
       );
 
       await server.kill();
-      mock.answer("improver", { text: rewrite });
+      mock.answer("improver", (request) => (has("crashing", request) ? says("{", never) : { text: rewrite }));
       mock.answer("answerer", { text: "An answer." });
       await server.restart();
       const written = await ended("the other evaluation", () => read(`/unscripted/evals/${unscripted.id}`));
       const rewritten = await ended("the rewrite", () => feedback("rewritten"));
+      const claimed = await feedback("crashing");
+
+      await server.kill();
+      const improved = asked("improver");
+      await server.restart();
+      const crashed = await ended("the other rewrite", () => feedback("crashing"));
       await sweep();
       const { versions } = await read("/rewritten");
 
       assert.deepEqual([done.status, done.attempts, done.results.length], ["succeeded", 2, 3]);
-      assert.equal(asked("judge") - before, 6, "the first scenario was not scored again");
+      assert.equal(scored, 4, "the first scenario was not scored again");
       assert.deepEqual([status, scenario_source], ["running", "generated"]);
       assert.deepEqual([written.status, written.attempts, written.scenarios], ["succeeded", 3, chosen]);
       // The number of the version that was never stored is not used again.
@@ -129,28 +137,10 @@ for (const dialect of gateDialects)
         versions.map(({ version }: { version: string }) => version),
         ["0.1.2", "0.1.0"],
       );
-      assert.equal(asked("improver"), 5, "scenarios that were written are not written again");
-    });
-
-    test("LIM-005 a job whose worker died three times fails", async () => {
-      await create("crashing", 1);
-      mock.answer("improver", says("{", never));
-      await accept("crashing");
-      for (let attempt = 1; attempt <= 3; attempt++) {
-        const before = asked("improver");
-        await eventually(`attempt ${attempt}`, async () => {
-          await sweep();
-          return asked("improver") > before || undefined;
-        });
-        await server.kill();
-        await server.restart();
-      }
-      const before = asked("improver");
-      const done = await ended("the rewrite", () => feedback("crashing"));
-
-      assert.deepEqual([done.status, done.error, done.result_version], ["failed", "attempts_exhausted", null]);
-      assert.equal(done.attempts, 3);
-      assert.equal(asked("improver"), before);
+      assert.equal(improved, 8, "scenarios that were written are not written again");
+      assert.deepEqual([claimed.status, claimed.attempts], ["accepted", 3]);
+      assert.deepEqual([crashed.status, crashed.error, crashed.attempts], ["failed", "attempts_exhausted", 3]);
+      assert.equal(asked("improver"), improved);
       assert.equal((await read("/crashing")).versions.length, 1);
     });
 

@@ -23,7 +23,6 @@ export const moreServers: Readonly<Record<string, MoreServers>> = {
     max: 12,
     reason: "A server is killed three times on each database, and others exit in order.",
   },
-  "test/faults/skill-jobs-kill.test.ts": { max: 14, reason: "Each test kills a server and starts it again." },
   "test/faults/storage-loss.test.ts": { max: 7, reason: "Each test takes the storage from a server." },
   "test/host/deliveries.test.ts": {
     max: 10,

@@ -127,7 +127,7 @@ for (const dialect of dialects)
         assert.equal(after.drafts, drafts.length);
       });
 
-    test("LIB-029 of two publishers who expect the same live version, one is told that it has changed", async () => {
+    test("LIB-028 the second of two publishers who expect the same live version is refused", async () => {
       const name = await withDrafts();
       const expecting = (version: string) =>
         codeOf(library.publish(tenant(), idOf(name, version), ann, { isRollback: false, expectedLive: null }));
