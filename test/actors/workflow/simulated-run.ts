@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ActorContext } from "../../../actors/runtime/define.ts";
 import { beginRun } from "../../../actors/workflow/begin-run.ts";
 import type { WorkflowDeps } from "../../../actors/workflow/deps.ts";
+import { isOver, unitKey } from "../../../actors/workflow/draft.ts";
 import { builtInKinds } from "../../../actors/workflow/kinds/built-in.ts";
 import { loadProgress } from "../../../actors/workflow/load-progress.ts";
 import type { RunProgress } from "../../../actors/workflow/run-progress.ts";
@@ -10,6 +12,7 @@ import { Type } from "../../../bus/type.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import {
+  itemsOfStep,
   stepsOfRun,
   type WorkflowRunRow,
   type WorkflowStepRow,
@@ -30,7 +33,7 @@ export interface Faults {
   /** Changes what the run works on, but not what the model expects. */
   readonly definition?: (definition: Document) => Document;
   readonly work?: (work: StepKind) => StepKind;
-  readonly ops?: (ops: readonly WriteOp[]) => readonly WriteOp[];
+  readonly ops?: (ops: readonly WriteOp[], tenantId: string) => readonly WriteOp[];
 }
 
 export interface Document {
@@ -52,6 +55,7 @@ class Killed extends Error {}
 
 /** One simulated run. */
 export class SimulatedRun {
+  static readonly runId = "0123456789abcdef0123456789abcdef";
   now = 1_000_000;
   /** The work that has begun, by its id. */
   readonly children = new Map<string, Child>();
@@ -64,13 +68,16 @@ export class SimulatedRun {
     readonly endsAt: number;
   }[] = [];
   writes = 0;
+  /** Steps and items whose rows have changed after their end. */
+  readonly changedAfterEnd: string[] = [];
+  /** The rows of the steps and items as the last batch has stored them. Starts follow a batch, so they are checked against these rows. */
+  #stored: ReadonlyMap<string, WorkflowStepRow> = new Map();
   /** Numbers of writes at which the process is killed, before or after the commit. */
   kills: ReadonlyMap<number, "before" | "after"> = new Map();
   cancelAt: number | null = null;
   /** Until this time no process has the plugin of the kind `work`. */
   missingUntil = 0;
   #hasWork = false;
-  readonly runId = "0123456789abcdef0123456789abcdef";
   readonly #tenant: TenantStore;
   readonly #store: Store;
   readonly #document: Document;
@@ -123,11 +130,12 @@ export class SimulatedRun {
   /** Runs until the end. Returns the rows. */
   async run(): Promise<{ run: WorkflowRunRow; steps: WorkflowStepRow[] }> {
     const { asked } = await this.#save();
-    await beginRun(this.#tenant, this.runId, { ...asked, inputs: toJsonText({}) }, this.#context().context);
+    await beginRun(this.#tenant, SimulatedRun.runId, { ...asked, inputs: toJsonText({}) }, this.#context().context);
+    await this.#readStored();
     for (let look = 0; look < 2_000; look++) {
       await this.#look();
-      const run = (await workflowRunById(this.#tenant, this.runId)) as WorkflowRunRow;
-      if (run.finished_at !== null) return { run, steps: await stepsOfRun(this.#tenant, this.runId) };
+      const run = (await workflowRunById(this.#tenant, SimulatedRun.runId)) as WorkflowRunRow;
+      if (run.finished_at !== null) return { run, steps: await stepsOfRun(this.#tenant, SimulatedRun.runId) };
       const ends = [...this.children.values()].map(({ endsAt }) => endsAt).filter((at) => at > this.now);
       const next = Math.min(
         run.wake_at ?? Number.POSITIVE_INFINITY,
@@ -146,7 +154,7 @@ export class SimulatedRun {
       if (!this.#hasWork && this.now >= this.missingUntil) this.#progress = null;
       if (this.#progress === null) {
         const { context, killed } = this.#context();
-        this.#progress = await loadProgress(killed, this.runId, context);
+        this.#progress = await loadProgress(killed, SimulatedRun.runId, context);
       }
       if (this.#progress === null) return;
       const isCancelled = this.cancelAt !== null && this.now >= this.cancelAt;
@@ -176,7 +184,8 @@ export class SimulatedRun {
       write: async (ops: readonly WriteOp[]) => {
         const kill = this.kills.get(++this.writes);
         if (kill === "before") return this.#kill();
-        const rows = await tenant.write(faulty(ops));
+        const rows = await tenant.write(faulty(ops, tenant.tenantId));
+        await this.#readStored();
         if (kill === "after") return this.#kill();
         return rows;
       },
@@ -194,7 +203,7 @@ export class SimulatedRun {
     this.#hasWork = this.now >= this.missingUntil;
     const kinds = [...builtInKinds, ...(this.#hasWork ? [this.#faults.work?.(work) ?? work] : [])];
     const context = {
-      key: `${tenant.tenantId}/${this.runId}`,
+      key: `${tenant.tenantId}/${SimulatedRun.runId}`,
       env,
       bus: { hasSubscribers: () => false, publish() {}, tell() {}, node: "sim/0" },
       deps: {
@@ -228,12 +237,12 @@ export class SimulatedRun {
       outputs: [{ name: "text", type: "text", required: true }],
       begin: ({ id }) => ({ kind: "pending", status: "running", due_at: this.now + 1_000, child_run_id: id }),
       started: async (unit) => {
-        if (alive()) await this.#start(unit);
+        if (alive()) this.#start(unit);
       },
       look: async (unit) => {
         const child = this.children.get(unit.id);
         if (child === undefined) {
-          await this.#start(unit);
+          this.#start(unit);
           return { kind: "pending", status: "running", due_at: this.now + 1_000 };
         }
         if (child.aborted) return { kind: "failed", error: "aborted", mayRetry: false };
@@ -248,18 +257,30 @@ export class SimulatedRun {
     };
   }
 
-  async #start(unit: Unit): Promise<void> {
+  #start(unit: Unit): void {
     if (this.children.has(unit.id)) return;
     const { tries } = this.#scripts.get(nameOf(unit)) ?? { tries: [{ ok: true, ms: 5, mayRetry: true }] };
     const { ok, ms, mayRetry } = tries[Math.min(unit.attempt, tries.length) - 1] as Script["tries"][number];
     const at = this.now;
     this.children.set(unit.id, { unit, endsAt: at + ms, ok, mayRetry, aborted: false });
-    const rows = await stepsOfRun(this.#tenant, this.runId);
-    const over = rows.filter(({ finished_at }) => finished_at !== null).map(({ step_id }) => step_id);
+    const over = [...this.#stored.values()].filter((row) => row.item < 0 && isOver(row)).map(({ step_id }) => step_id);
     const open = [...this.children.values()].filter(
       (child) => child.unit.step_id === unit.step_id && child.endsAt > this.now,
     );
     this.starts.push({ unit, over: new Set(over), open: open.length, at, endsAt: at + ms });
+  }
+
+  /** Reads the rows after a batch, and compares those of ended steps with the rows before. */
+  async #readStored(): Promise<void> {
+    const maps = this.#document.steps.filter(({ kind }) => kind === "map").map(({ id }) => String(id));
+    const lists = [
+      stepsOfRun(this.#tenant, SimulatedRun.runId),
+      ...maps.map((id) => itemsOfStep(this.#tenant, SimulatedRun.runId, id)),
+    ];
+    const stored = new Map((await Promise.all(lists)).flat().map((row) => [unitKey(row), row]));
+    for (const [key, row] of this.#stored)
+      if (isOver(row) && !isDeepStrictEqual(stored.get(key), row)) this.changedAfterEnd.push(key);
+    this.#stored = stored;
   }
 }
 

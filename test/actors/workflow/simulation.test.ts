@@ -4,6 +4,7 @@ import { before, describe, test } from "node:test";
 import { unitKey } from "../../../actors/workflow/draft.ts";
 import { lookAtWorkflows } from "../../../actors/workflow/due-workflows.ts";
 import { newStep } from "../../../actors/workflow/step-state.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
 import {
   advanceRunOps,
   beginWorkflowRunOps,
@@ -156,6 +157,7 @@ function check(given: Case, simulated: SimulatedRun, run: WorkflowRunRow, steps:
   const byId = new Map(given.document.steps.map((step) => [step.id as string, step]));
   assert.deepEqual(simulated.defects, []);
   // Each step ends once, in a final state.
+  assert.deepEqual(simulated.changedAfterEnd, []);
   assert.ok(
     steps.every(
       ({ status, finished_at }) => finished_at !== null && !["pending", "running", "waiting"].includes(status),
@@ -260,7 +262,18 @@ for (const dialect of gateDialects)
     const changed = (change: (step: Record<string, unknown>) => Record<string, unknown>) => ({
       definition: (document: Document): Document => ({ ...document, steps: document.steps.map(change) }),
     });
+    /** The last statement of each tenant that has stored the end of a step. */
+    const ends = new Map<string, WriteOp>();
     const bugs: Readonly<Record<string, Faults>> = {
+      "a batch that ends a step again": {
+        ops(ops, tenantId) {
+          const before = ends.get(tenantId);
+          const end = ops.find(({ params }) => params.includes("succeeded") && params.includes(SimulatedRun.runId));
+          if (end !== undefined) ends.set(tenantId, end);
+          if (before === undefined) return ops;
+          return [...ops, { ...before, params: before.params.map((one) => (one === "succeeded" ? "failed" : one)) }];
+        },
+      },
       "a deadline that is ignored": { definition: ({ limits: _, ...document }) => document },
       "a step that does not wait for its needs": changed(({ needs: _, ...step }) => step),
       "a failure that goes on": changed((step) => ({ ...step, on_error: "continue" })),
