@@ -64,7 +64,12 @@ async function answerOf(
   const late = Promise.withResolvers<never>();
   const timer = env.timer(callMs, () => late.reject(new Error("the call took too long")));
   try {
-    return lookedOf(await Promise.race([declared.advance(step, services), late.promise]), unit, env.now());
+    return lookedOf(
+      declared.kind,
+      await Promise.race([declared.advance(step, services), late.promise]),
+      unit,
+      env.now(),
+    );
   } catch (err) {
     log.warn({ err, kind: declared.kind }, "a step of a plugin failed");
     const words =
@@ -75,11 +80,14 @@ async function answerOf(
   }
 }
 
-function lookedOf(answer: PluginStepAnswer, { taint }: Unit, now: number): Looked {
+function lookedOf(kind: string, answer: PluginStepAnswer, { taint }: Unit, now: number): Looked {
   if ("output" in answer) return { kind: "done", output: answer.output, taint };
   if ("failed" in answer)
     return { kind: "failed", error: String(answer.failed).slice(0, wordsMax), mayRetry: answer.may_retry !== false };
-  const pause = Math.min(pauseSecondsMax, Math.max(0, Number(answer.again_seconds)));
+  const asked = Number(answer.again_seconds);
+  if (Number.isNaN(asked))
+    return { kind: "failed", error: `plugin_failed: the kind ${kind} has no number as again_seconds`, mayRetry: true };
+  const pause = Math.min(pauseSecondsMax, Math.max(0, asked));
   return { kind: "pending", status: "waiting", due_at: now + pause * 1_000, state: answer.state ?? null };
 }
 

@@ -12,6 +12,7 @@ import {
   lapseApprovals,
 } from "../storage/tables/approvals.ts";
 import { waitsOfApproval } from "../storage/tables/waits.ts";
+import { wakeStepOps } from "../storage/tables/workflow-runs.ts";
 import type { HttpContext } from "./context.ts";
 import { reportNews } from "./news/report-news.ts";
 
@@ -41,8 +42,12 @@ export async function decideApproval(
   const { edited_args } = decision;
   const problem = edited_args === null ? null : await argumentsProblem({ parameters }, edited_args, env);
   if (problem !== null) throw new SvcError("invalid_edited_args", { detail: problem });
+  const asked = stepThatAsks(row);
   try {
-    const ops = decideOps(tenant, row.id, decision, responsibleId(principal));
+    const ops = [
+      ...decideOps(tenant, row.id, decision, responsibleId(principal)),
+      ...(asked === null ? [] : wakeStepOps(tenant, asked.run_id, asked.step_id)),
+    ];
     await tenant.write([...ops, decidedOp(tenant, context, row, decision, principal)], requestMs);
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== "conflict") throw error;
@@ -54,7 +59,6 @@ export async function decideApproval(
   // The rows hold the decision; these messages make the waiting runs read it.
   for (const { suffix, run_id } of await waitsOfApproval(tenant, row.id))
     bus.tell(runAddress(principal.tenant_id, suffix === "" ? null : suffix, run_id), "resume", { due: false });
-  const asked = stepThatAsks(row);
   if (asked !== null)
     bus.tell(workflowAddress(principal.tenant_id, asked.run_id), "ended", { step_id: asked.step_id, item: -1 });
   reportNews(bus, principal.tenant_id, {

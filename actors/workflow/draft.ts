@@ -30,8 +30,9 @@ export class Draft {
     return !this.isQuiet || this.#changed.size > 0;
   }
 
-  /** Changes a step, or an item of a map. */
-  put(row: WorkflowStepRow): WorkflowStepRow {
+  /** Changes a step, or an item of a map. The time of its next look is rounded up to whole milliseconds. */
+  put(changed: WorkflowStepRow): WorkflowStepRow {
+    const row = changed.due_at === null ? changed : { ...changed, due_at: Math.ceil(changed.due_at) };
     const before = this.of(row.step_id, row.item);
     if (before === undefined || !isSame(before, row)) this.isQuiet = false;
     if (row.item < 0) this.steps.set(row.step_id, row);

@@ -10,7 +10,7 @@ const runsMax = 500;
 /** Wakes the actor of every run that is due: at a deadline, after a crash, or after a lost message. Returns their number. */
 export async function lookAtWorkflows(store: Store, bus: Bus): Promise<number> {
   const due = await dueWorkflowRuns(store.system, runsMax);
-  for (const { tenant_id, id } of due) bus.tell(workflowAddress(tenant_id, id), "look", {});
+  for (const { tenant_id, id, wake_at } of due) bus.tell(workflowAddress(tenant_id, id), "look", { wake_at });
   return due.length;
 }
 

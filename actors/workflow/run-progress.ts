@@ -76,6 +76,11 @@ export class RunProgress {
     return this.#isStale;
   }
 
+  /** Time of the next look, as this object has stored it. */
+  get wakeAt(): number | null {
+    return this.#run.wake_at;
+  }
+
   get isIdle(): boolean {
     return this.#working === null;
   }

@@ -38,7 +38,14 @@ export const workflowActor = defineActor<"workflow", WorkflowState, WorkflowDeps
       return { run_id: runId };
     },
 
-    look: (state, _body, context) => advance(state, context, (progress) => progress.advance()),
+    look(state, { wake_at }, context) {
+      const { known } = state;
+      if (wake_at !== undefined && known?.isIdle && known.wakeAt !== wake_at) {
+        state.progress = null;
+        state.known = null;
+      }
+      return advance(state, context, (progress) => progress.advance());
+    },
 
     ended: (state, unit, context) => advance(state, context, (progress) => progress.ended(unit)),
 

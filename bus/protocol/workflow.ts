@@ -9,8 +9,11 @@ export interface WorkflowMessages {
    * principal_revoked.
    */
   start: { body: AskedWorkflowRun; reply: { readonly run_id: string } };
-  /** Advances the run: after a crash, at a deadline, after a lost message, or after a decision. */
-  look: { body: Record<string, never> };
+  /**
+   * Advances the run: after a crash, at a deadline, after a lost message, or after a decision. `wake_at` is the time of this look as the
+   * store has it; the actor reads its rows again if it knows another one.
+   */
+  look: { body: { readonly wake_at?: number } };
   /** The durable run of a step, or of an item of a map, has ended. */
   ended: { body: { readonly step_id: string; readonly item: number } };
   /** Stops the run. Refuses with not_found, and with run_finished after its end. */

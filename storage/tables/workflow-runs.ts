@@ -108,6 +108,7 @@ export type WorkflowStepRow = RowIn<typeof stepTable>;
 export interface DueWorkflowRun {
   readonly tenant_id: string;
   readonly id: string;
+  readonly wake_at: number;
 }
 
 const insertRun = insertInto(runTable);
@@ -120,6 +121,15 @@ const updateRun = tenantSql(
 const putOff = tenantSql(
   "workflow_run_put_off",
   "UPDATE workflow_runs SET wake_at = ? WHERE tenant_id = :tenant AND id = ? AND version = ? AND finished_at IS NULL",
+);
+const wakeStep = tenantSql(
+  "workflow_step_wake",
+  `UPDATE workflow_steps SET due_at = :now
+   WHERE tenant_id = :tenant AND run_id = ? AND step_id = ? AND item = -1 AND status = 'waiting' AND due_at > :now`,
+);
+const wakeRun = tenantSql(
+  "workflow_run_wake",
+  "UPDATE workflow_runs SET wake_at = :now WHERE tenant_id = :tenant AND id = ? AND finished_at IS NULL AND wake_at > :now",
 );
 const selectSteps = tenantSql(
   "workflow_steps_of_run",
@@ -213,6 +223,11 @@ export function putOffRunOps(
   return [store.op(putOff, [wakeAt, id, version], 1), ...steps.map((step) => putStep(store, step))];
 }
 
+/** Makes a waiting step and its run due, in the batch that stores what the step waits for. The message that follows may be lost. */
+export function wakeStepOps(store: TenantStore, runId: string, stepId: string): WriteOp[] {
+  return [store.op(wakeStep, [runId, stepId]), store.op(wakeRun, [runId])];
+}
+
 /** Returns the steps of a run, without the items of its maps. */
 export async function stepsOfRun(store: TenantStore, runId: string): Promise<WorkflowStepRow[]> {
   return (await store.read(selectSteps, runId)).map(stepTable.decode);
@@ -254,7 +269,7 @@ export function endRestoredWorkflowRunsOp(store: Scope): WriteOp {
 
 /** Deletes up to `limit` runs that finished at or before `until`, with their steps. Returns their number. */
 export async function deleteOldWorkflowRuns(store: Store, until: number, limit: number): Promise<number> {
-  const old = (await store.system.read(selectOld, until, limit)) as unknown as DueWorkflowRun[];
+  const old = (await store.system.read(selectOld, until, limit)) as unknown as Omit<DueWorkflowRun, "wake_at">[];
   for (const { tenant_id, id } of old) {
     const tenant = store.tenant(tenant_id);
     // A run that a restore has ended still has its budget.

@@ -388,7 +388,7 @@ for (const dialect of gateDialects)
     });
 
     test("WF-009 a wait step ends after its time", async () => {
-      const record = await run({ steps: [step("pause", "wait", { seconds: 0.01 })], outputs: {} });
+      const record = await run({ steps: [step("pause", "wait", { seconds: 0.0105 })], outputs: {} });
 
       assert.equal(record.status, "succeeded", record.error);
     });
