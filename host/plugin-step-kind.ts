@@ -1,6 +1,7 @@
 import { type KindServices, type Looked, nextLook, type StepKind, type Unit } from "../actors/workflow/step-kind.ts";
 import { workflowAddress } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
+import { isRecord } from "../governance/workflows/definition.ts";
 import type { PluginRunServices, PluginStep, PluginStepAnswer, PluginStepKind } from "../plugins/plugin.ts";
 
 /** Max milliseconds of one call of a plugin. */
@@ -81,14 +82,30 @@ async function answerOf(
 }
 
 function lookedOf(kind: string, answer: PluginStepAnswer, { taint }: Unit, now: number): Looked {
-  if ("output" in answer) return { kind: "done", output: answer.output, taint };
+  const unusable: Looked = {
+    ...{ kind: "failed", mayRetry: true },
+    error: `plugin_failed: the kind ${kind} has returned an answer that cannot be used`,
+  };
+  if ("output" in answer) {
+    const output = asJson(answer.output);
+    return isRecord(output) ? { kind: "done", output, taint } : unusable;
+  }
   if ("failed" in answer)
     return { kind: "failed", error: String(answer.failed).slice(0, wordsMax), mayRetry: answer.may_retry !== false };
   const asked = Number(answer.again_seconds);
-  if (Number.isNaN(asked))
-    return { kind: "failed", error: `plugin_failed: the kind ${kind} has no number as again_seconds`, mayRetry: true };
+  const state = asJson(answer.state ?? null);
+  if (Number.isNaN(asked) || state === undefined) return unusable;
   const pause = Math.min(pauseSecondsMax, Math.max(0, asked));
-  return { kind: "pending", status: "waiting", due_at: now + pause * 1_000, state: answer.state ?? null };
+  return { kind: "pending", status: "waiting", due_at: now + pause * 1_000, state };
+}
+
+/** Returns a value as it is read back from JSON; undefined if it has no JSON. */
+function asJson(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    return undefined;
+  }
 }
 
 function stepOf({ id: key, attempt, config, inputs, state }: Unit, tenant_id: string): PluginStep {

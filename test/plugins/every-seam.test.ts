@@ -276,10 +276,11 @@ describe("the parts of a plugin", () => {
     const as = { key: keys.flows };
     const run = async (body: string) => {
       const definition = { steps: steps(body), outputs: { note: "$steps.n.note" } };
-      await server.request("PUT", "/workflows/noted", { ...as, body: { name: "noted", definition } });
-      const { json } = await server.request("POST", "/workflows/noted/runs", { ...as, body: {} });
+      const path = `/workflows/${body}`;
+      await server.request("PUT", path, { ...as, body: { name: body, definition } });
+      const { json } = await server.request("POST", `${path}/runs`, { ...as, body: {} });
       return eventually("the end of the run", async () => {
-        const found = (await server.get(`/workflows/noted/runs/${json.run_id}`, as)).json;
+        const found = (await server.get(`${path}/runs/${json.run_id}`, as)).json;
         return found.finished_at !== null && found;
       });
     };
@@ -289,7 +290,9 @@ describe("the parts of a plugin", () => {
 
     const good = await run("good");
     const bad = await run("bad");
+    const unusable = await Promise.all(["endless", "huge", "absent"].map(run));
 
+    for (const { error } of unusable) assert.match(error, /^step_failed: n: plugin_failed: .* cannot be used$/);
     assert.equal(json.items.at(-1).source, "plugin");
     assert.deepEqual(
       checked.json.problems.map(({ code }: { code: string }) => code),

@@ -462,7 +462,10 @@ export const plugin = definePlugin({
       outputs: [{ name: "note", type: "text", required: true }],
       async advance({ config, inputs, state, attempt }) {
         const calls = ((state as number | null) ?? 0) + 1;
-        if (calls < 3) return { again_seconds: 0, state: calls };
+        if (inputs.body === "endless") return { again_seconds: Number.NaN };
+        if (inputs.body === "huge") return { output: { note: 10n } };
+        if (inputs.body === "absent") return { output: [] as never };
+        if (calls < 3) return { again_seconds: 0.0005, state: calls };
         if (inputs.body === "bad" && attempt === 1) throw new Error("the note is bad");
         return { output: { note: `${config.prefix}${inputs.body} after ${calls}, try ${attempt}` } };
       },
