@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type Principal, principalId } from "../../bus/protocol/principal.ts";
 
 /**
@@ -6,8 +6,5 @@ import { type Principal, principalId } from "../../bus/protocol/principal.ts";
  * the caller acts.
  */
 export function ownerOf({ on_behalf_of, ...self }: Principal): string {
-  return createHash("sha256")
-    .update(principalId(on_behalf_of ?? self))
-    .digest("hex")
-    .slice(0, 32);
+  return hash("sha256", principalId(on_behalf_of ?? self)).slice(0, 32);
 }

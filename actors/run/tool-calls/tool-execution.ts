@@ -202,7 +202,10 @@ export function toolContext(
       return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
     services: new CallServices(runContext, { id: callId, signal }),
-    memory: turnMemory(runContext),
+    // Few tools use the memory, and its owner is a digest.
+    get memory() {
+      return turnMemory(runContext);
+    },
     artifacts: { read: (...asked) => readArtifactPage(runContext, ...asked) },
     images: { list: () => imagesOfBranch(runContext), read: (fileId) => readImage(runContext, fileId) },
     skills: new RunSkills(runContext, callId),
