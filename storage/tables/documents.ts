@@ -6,6 +6,7 @@ import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, type RowIn, selectOne, table, text } from "../store/table.ts";
 import { dropDocumentFileOp, keepDocumentFileOp } from "./document-files.ts";
 import { writeStored } from "./stored-bytes.ts";
+import { lockTenantOp } from "./tenant-lock.ts";
 import { unlessChanged } from "./unless-changed.ts";
 import { deleteVectorsOps } from "./vectors.ts";
 
@@ -89,6 +90,11 @@ const selectNth = tenantSql(
   "documents_nth",
   "SELECT 1 AS is_there FROM documents WHERE tenant_id = :tenant ORDER BY id LIMIT 1 OFFSET ?",
 );
+const keepWithin = tenantSql(
+  "document_within_limit",
+  `UPDATE documents SET ts = ts WHERE tenant_id = :tenant AND id = ? AND NOT EXISTS
+    (SELECT 1 FROM documents other WHERE other.tenant_id = :tenant ORDER BY other.id LIMIT 1 OFFSET ?)`,
+);
 const insertChunks = tenantSql("document_chunks_insert", {
   sqlite: `INSERT INTO document_chunks (tenant_id, chunk_key, content)
     SELECT :tenant, ? + key, value FROM json_each(?)`,
@@ -154,13 +160,19 @@ export async function writeDocument(
   const chunks = written.chunks.length;
   const bytes = bytesOf(written) + chunks * vectorBytes;
   const ts = before === undefined ? now : Math.max(now, before.ts + 1);
+  const row = { id, ts, document_key, title, source, metadata, chunks, chars, created_at: now, bytes };
   const head =
     before === undefined
-      ? insertDocument(tenant, { id, ts, document_key, title, source, metadata, chunks, chars, created_at: now, bytes })
-      : tenant.op(replaceDocument, [ts, JSON.stringify(metadata), chunks, chars, bytes, id, before.ts], 1);
+      ? [
+          lockTenantOp(tenant, documentTable.name),
+          insertDocument(tenant, row),
+          // Other documents may have been stored since the look above.
+          tenant.op(keepWithin, [id, documentsMax], 1),
+        ]
+      : [tenant.op(replaceDocument, [ts, JSON.stringify(metadata), chunks, chars, bytes, id, before.ts], 1)];
   const first = document_key * keysOfDocument;
   const ops = [
-    head,
+    ...head,
     ...(before === undefined ? [] : [dropDocumentFileOp(tenant, id), ...deletePartsOps(tenant, document_key)]),
     ...(written.fileId === null ? [] : [keepDocumentFileOp(tenant, written.fileId, id)]),
     tenant.op(insertChunks, [first, JSON.stringify(written.chunks.map(({ content }) => content))]),

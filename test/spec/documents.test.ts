@@ -200,11 +200,17 @@ describe("documents", () => {
   });
 
   test("more documents than SVC_DOCUMENTS_MAX_PER_TENANT are 409; replacing one is not", async () => {
-    for (let at = 0; at < 12; at++) assert.equal((await post({ title: `${at}`, text: "x" }, keys.full)).status, 200);
+    const all = await Promise.all(
+      Array.from({ length: 30 }, (_, at) => post({ title: `at once ${at}`, text: "x" }, keys.full)),
+    );
+    const stored = all.filter(({ status }) => status === 200);
+    const last = `at once ${all.findLastIndex(({ status }) => status === 200)}`;
 
     const one = await post({ title: "12", text: "x" }, keys.full);
-    const replaced = await post({ title: "11", text: "y" }, keys.full);
+    const replaced = await post({ title: last, text: "y" }, keys.full);
 
+    assert.equal(stored.length, 12);
+    assert.ok(all.every(({ status, json }) => status === 200 || json.error === "documents_full"));
     assert.deepEqual([one.status, one.json.error, replaced.status], [409, "documents_full", 200]);
   });
 });

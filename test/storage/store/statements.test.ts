@@ -187,6 +187,7 @@ const ofWholeTenant = [
   "audit_head_advance",
   "audit_unsealed_count",
   "audit_unsealed_rows",
+  "document_within_limit",
   "documents_nth",
   "eval_datasets_nth",
   // A tenant has few unfinished evaluations.
