@@ -5,7 +5,7 @@ import { registriesOf } from "../../actors/tools/registry/registries.ts";
 import { toolList } from "../../actors/tools/source.ts";
 import type { Tool } from "../../actors/tools/tool.ts";
 import { runAddress, threadAddress } from "../../bus/address.ts";
-import { Bus } from "../../bus/bus.ts";
+import { Bus, type BusOptions } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import type { AbortReason, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
@@ -63,6 +63,8 @@ interface ProcessOptions {
   readonly controls?: readonly MakeControl[];
   /** Unique for each process on a store. */
   readonly bootId: string;
+  /** The connections to other hosts. */
+  readonly busOptions?: Pick<BusOptions, "dial" | "refusal"> | undefined;
   /** Replaces the services that a server gives its actors. */
   readonly wrap?: (deps: ActorDeps) => ActorDeps;
 }
@@ -87,11 +89,13 @@ export class ActorProcess {
     tools = [],
     controls = [],
     bootId,
+    busOptions = {},
     wrap = (deps) => deps,
   }: ProcessOptions) {
     this.#env = env;
     const node = nodeId(bootId, 0);
     this.bus = new Bus({
+      ...busOptions,
       env,
       node,
       incarnation: 0,

@@ -217,9 +217,9 @@ export class DurableRecord {
         `${words} was accepted as ${id}, which is not there`,
       );
     const logs = this.#logs();
-    for (const run of runs) this.#checkRun(run, logs.get(run.thread_key) ?? []);
-    for (const [key, log] of logs) this.#checkLog(key, log);
     const all = [...logs.values()].flat();
+    for (const run of runs) this.#checkRun(run, logs.get(run.thread_key) ?? [], all);
+    for (const [key, log] of logs) this.#checkLog(key, log);
     this.#checkEffects(all);
     this.#checkWaits(all);
     this.#checkHeard();
@@ -308,12 +308,13 @@ export class DurableRecord {
   }
 
   /** Asserts that it has one ending, reported equally everywhere, and by an authorised cause. */
-  #checkRun(run: RunFound, log: readonly LoggedEvent[]): void {
+  #checkRun(run: RunFound, log: readonly LoggedEvent[], all: readonly LoggedEvent[]): void {
     const { run_id, status, final, error, ended_at } = run;
     this.see(`ends ${status}`);
     assert.ok(ended_at !== null, `${run_id} has not ended: ${status}`);
     const asked = this.asked.find(({ words }) => this.#tokens.get(words) === run_id);
-    if (status === "failed") assert.ok(this.#aborting.has(run_id), `${run_id} has failed: ${error}`);
+    const isStopped = this.#aborting.has(run_id) || isOfFailedCall(log, all);
+    if (status === "failed") assert.ok(isStopped, `${run_id} has failed: ${error}`);
     else if (status === "dead") assert.match(error ?? "", /^model_failed/, run_id);
     else assert.equal(status, "completed", `${run_id}: ${error}`);
     if (asked?.isCursed) assert.notEqual(status, "completed", `${run_id} has no model`);
@@ -467,4 +468,15 @@ export class DurableRecord {
       this.see("a task's end");
     }
   }
+}
+
+/** True for the log of a task whose parent had no answer to its start: its model has read an error, and the task is stopped. */
+function isOfFailedCall(log: readonly LoggedEvent[], all: readonly LoggedEvent[]): boolean {
+  const call = log[0]?.content.split(" ").at(-1);
+  return all.some(
+    ({ kind, content, extra }) =>
+      kind === "tool_result" &&
+      extra?.tool_call_id === call &&
+      content.startsWith("[tool error/transport_unavailable]"),
+  );
 }

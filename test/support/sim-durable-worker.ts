@@ -13,6 +13,8 @@ export interface WorldsAsked {
   readonly from: number;
   readonly to: number;
   readonly bug: string | null;
+  /** The number of hosts of a world of a network. */
+  readonly hosts?: number;
 }
 
 /** The failure with its seed, and the kinds of events of all seeds. */
@@ -32,19 +34,21 @@ const actions = 14;
 
 parentPort?.on("message", async (asked: WorldsAsked) => parentPort?.postMessage(await liveAll(asked)));
 
-async function liveAll({ from, to, bug }: WorldsAsked): Promise<WorldsSeen> {
+async function liveAll({ from, to, bug: bugName, hosts }: WorldsAsked): Promise<WorldsSeen> {
   const undo: (() => Promise<void>)[] = [];
   const atEnd = cleanup({ after: (work) => void undo.push(work) });
   const settings = processSettings(atEnd, durableManifests, durableEnv);
-  const mistake = bug === null ? {} : (plantedBugs[bug] ?? faults[bug] ?? {});
+  const bug = bugName === null ? {} : (plantedBugs[bugName] ?? faults[bugName] ?? {});
+  const world = (seed: number, disk: SimDisk): SimDurable =>
+    new SimDurable(new Sim(seed), disk, settings, `sim-${seed}`, { bug, hosts: hosts ?? null });
   const seen = new Set<string>();
   try {
     const disk = await SimDisk.open(atEnd);
     for (let seed = from; seed <= to; seed++) {
-      const found = await live(new SimDurable(new Sim(seed), disk, settings, `sim-${seed}`, mistake), seen);
+      const found = await live(world(seed, disk), seen);
       if (found === null) continue;
       const other = await SimDisk.open(atEnd);
-      const again = await live(new SimDurable(new Sim(seed), other, settings, `sim-${seed}`, mistake), seen);
+      const again = await live(world(seed, other), seen);
       return { failed: { ...found, seed, again: again?.message ?? null }, seen: [...seen] };
     }
     return { failed: null, seen: [...seen] };

@@ -9,12 +9,21 @@ export function liveWorlds(asked: WorldsAsked): Promise<WorldsSeen> {
   return threads.ask(asked);
 }
 
-/** The worlds of a range of seeds, concurrently; `fault` is planted in them. */
-export async function liveSeeds(from: number, to: number, fault: string | null = null): Promise<WorldsSeen> {
+/** The worlds of a range of seeds, concurrently; `fault` is planted in them, and `hosts` are in a network. */
+export async function liveSeeds(
+  from: number,
+  to: number,
+  { fault = null, hosts }: { readonly fault?: string | null; readonly hosts?: number } = {},
+): Promise<WorldsSeen> {
   const each = Math.ceil((to - from + 1) / simThreadsMax);
   const parts = Array.from({ length: simThreadsMax }, (_, part) => from + part * each).filter((first) => first <= to);
   const all = await Promise.all(
-    parts.map((first) => liveWorlds({ from: first, to: Math.min(to, first + each - 1), bug: fault })),
+    parts.map((first) =>
+      liveWorlds({
+        ...{ from: first, to: Math.min(to, first + each - 1), bug: fault },
+        ...(hosts !== undefined && { hosts }),
+      }),
+    ),
   );
   return {
     failed: all.find(({ failed }) => failed !== null)?.failed ?? null,

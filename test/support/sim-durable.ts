@@ -18,6 +18,7 @@ import { ScriptedModel, type ScriptedReply, type ShownMessage } from "./scripted
 import { simTransports } from "./sim-bus.ts";
 import type { SimDisk } from "./sim-disk.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
+import { SimNetwork } from "./sim-network.ts";
 import { SimReceivers } from "./sim-receivers.ts";
 import { call } from "./slow-turns.ts";
 import { FrameReader } from "./sse-frames.ts";
@@ -25,7 +26,8 @@ import { FrameReader } from "./sse-frames.ts";
 // Durable runs under everything that the world may do. They are accepted, answered, decided and stopped. Their
 // processes end at any moment, or stall until another one has replaced them and then continue unaware. A third of the
 // worlds have two processes, which share a store and resume runs concurrently: each has the threads that are placed on
-// it. The promises are recorded outside, and compared with the store at rest.
+// it. A world of a network has two or three, connected by real links over a carrier that loses entries and is cut. The
+// promises are recorded outside, and compared with the store at rest.
 
 const endpoints = ["ops", "audit"];
 const everybody = { scopes: [], principal: null, not_principal: null };
@@ -82,17 +84,23 @@ interface SimHost {
   hasJoined: boolean;
   /** True if it knows the other members. */
   isMember: boolean;
+  /** True while it is cut off from the database. */
+  isAway: boolean;
   /** Resolves when it is dead. */
   readonly end: PromiseWithResolvers<null>;
 }
 
-/** The number of hosts in a shared world, and the maximum delay of messages between them. */
+/** The number of hosts in a shared world without a network, and the maximum delay of messages between them. */
 const equals = 2;
 const betweenMs = 5;
 const renewMs = 1_000;
 
 /** Worlds that come to rest do so in a dozen rounds. */
 const restRoundsMax = 200;
+/** Actions in each world, and in a world of a network. */
+const actionKinds = { plain: 22, network: 30 };
+/** The maximum time of an accident of the network; longer than a silent link lives. */
+const accidentMs = 15_000;
 
 export class SimDurable {
   readonly record: DurableRecord;
@@ -105,13 +113,22 @@ export class SimDurable {
   readonly #tenants: readonly string[];
   readonly #hosts: SimHost[] = [];
   readonly #isShared: boolean;
+  readonly #network: SimNetwork | null;
+  readonly #count: number;
   #boots = 0;
   #calls = 0;
   #isLast = false;
   /** The actions with their times, for the search for the cause of a failure. */
   readonly #done: string[] = [];
 
-  constructor(sim: Sim, disk: SimDisk, settings: Settings, name: string, bug: PlantedBug = {}) {
+  /** `hosts` share the store over a network; null for a world without one. */
+  constructor(
+    sim: Sim,
+    disk: SimDisk,
+    settings: Settings,
+    name: string,
+    { bug = {}, hosts = null }: { readonly bug?: PlantedBug; readonly hosts?: number | null } = {},
+  ) {
     this.#sim = sim;
     this.#disk = disk;
     this.#settings = settings;
@@ -120,7 +137,9 @@ export class SimDurable {
     this.#receivers = new SimReceivers(sim);
     this.#tenants = [`${name}-a`, `${name}-b`];
     this.record = new DurableRecord(disk, this.#tenants, this.#receivers);
-    this.#isShared = sim.int(3) === 0;
+    this.#network = hosts === null ? null : new SimNetwork(sim);
+    this.#isShared = hosts !== null || sim.int(3) === 0;
+    this.#count = hosts ?? (this.#isShared ? equals : 1);
     this.#bootMissing();
   }
 
@@ -135,6 +154,7 @@ export class SimDurable {
     }
     await this.#rest();
     this.record.check();
+    for (const what of this.#network?.seen ?? []) this.record.see(what);
     for (const host of this.#hosts) this.#end(host);
   }
 
@@ -147,7 +167,7 @@ export class SimDurable {
   }
 
   async #act(): Promise<void> {
-    const choice = this.#sim.int(22);
+    const choice = this.#sim.int(this.#network === null ? actionKinds.plain : actionKinds.network);
     this.#done.push(`${Math.floor(this.#sim.now % 10_000_000)} action ${choice} on ${this.#host.id}`);
     if (choice < 8) this.#accept();
     else if (choice < 9) this.#acceptAgain();
@@ -155,7 +175,27 @@ export class SimDurable {
     else if (choice < 15) await this.#decide();
     else if (choice < 16) await this.#abort();
     else if (choice < 18) await this.#stall();
-    else await this.#crash();
+    else if (choice < actionKinds.plain) await this.#crash();
+    else this.#disturbNetwork(choice);
+  }
+
+  /** A host loses Redis or the database for a while, or two hosts do not hear each other. */
+  #disturbNetwork(choice: number): void {
+    const host = this.#host;
+    const ms = this.#sim.int(accidentMs);
+    this.record.disturbed();
+    if (choice < 25) this.#network?.cut(host.id, ms);
+    else if (choice < 28) {
+      const others = this.#alive.filter((other) => other !== host);
+      const other = others[this.#sim.int(others.length)];
+      if (other !== undefined) this.#network?.part(host.id, other.id, ms);
+    } else {
+      this.record.see("a host is cut off from the database");
+      host.isAway = true;
+      host.env.timer(ms, () => {
+        host.isAway = false;
+      });
+    }
   }
 
   /** The process that clients find. One that stalled at its start may have the lease of its successor. */
@@ -177,14 +217,14 @@ export class SimDurable {
 
   /** Starts the missing processes. */
   #bootMissing(): void {
-    while (this.#alive.length < (this.#isShared ? equals : 1)) this.#boot();
+    while (this.#alive.length < this.#count) this.#boot();
   }
 
   #boot(): SimHost {
     const sim = this.#sim;
     const env = sim.env();
     const id = `${this.#name}-${this.#boots++}`;
-    const plain = this.#disk.store(sim, env);
+    const plain = this.#disk.store(sim, env, undefined, () => host.isAway);
     const store = this.#bug.store?.(plain, env) ?? plain;
     const model = new ScriptedModel(
       env,
@@ -192,8 +232,9 @@ export class SimDurable {
       () => sim.int(20),
     );
     const tools = this.#tools(() => host);
+    const remote = this.#network?.join(id, env);
     const process = new ActorProcess({
-      ...{ env, store, settings: this.#settings, model, bootId: id },
+      ...{ env, store, settings: this.#settings, model, bootId: id, busOptions: remote?.busOptions },
       tools: this.#bug.tools?.(tools) ?? tools,
       wrap: (deps) => {
         const egress = this.#receivers.egress(env);
@@ -201,6 +242,7 @@ export class SimDurable {
         return this.#bug.deps?.(wrapped) ?? wrapped;
       },
     });
+    remote?.attach(process.bus);
     this.#loseHints(process);
     const abandoned = new AbandonedRuns(process.bus, store, env, silent);
     const lease = new HostLease({
@@ -233,10 +275,11 @@ export class SimDurable {
         gone: false,
         hasJoined: false,
         isMember: false,
+        isAway: false,
         end: Promise.withResolvers<null>(),
       },
     };
-    for (const other of this.#alive) this.#connect(host, other);
+    if (this.#network === null) for (const other of this.#alive) this.#connect(host, other);
     this.#hosts.push(host);
     void lease.keep().then(() => {
       host.hasJoined = true;
@@ -261,15 +304,19 @@ export class SimDurable {
     // Those named for this world, by the index: a dot comes next after a dash.
     const leased = this.#disk
       .query("SELECT id FROM hosts WHERE id >= ? AND id < ?", `${this.#name}-`, `${this.#name}.`)
-      .map(({ id }) => id);
+      .map(({ id }) => String(id));
     // Others have taken it for dead: it learns of it when it renews its lease.
     if (!leased.includes(host.id)) return;
     const nodes = this.#hosts.filter((each) => leased.includes(each.id)).map((each) => each.process.bus.node);
     if (nodes.join() === bus.actorNodes.join() && host.isMember) return;
+    host.isMember = true;
+    if (this.#network !== null) {
+      this.#network.show(host.id, leased);
+      return;
+    }
     for (const { id, process, hasJoined } of this.#hosts)
       if (hasJoined && !leased.includes(id)) bus.lost(process.bus.node);
     bus.placeOver(nodes);
-    host.isMember = true;
   }
 
   #renew(host: SimHost): void {
@@ -327,7 +374,8 @@ export class SimDurable {
     host.abandoned.stop();
     host.env.end();
     host.process.close();
-    // Connected nodes see that soon.
+    // Hosts of a network learn of it by its lease. Connected nodes see it soon.
+    if (this.#network !== null) return;
     for (const { env, process } of this.#alive)
       env.timer(this.#sim.int(100), () => process.bus.lost(host.process.bus.node));
   }
@@ -539,6 +587,8 @@ export class SimDurable {
   async #rest(): Promise<void> {
     this.#isLast = true;
     this.#receivers.isWell = true;
+    this.#network?.heal();
+    for (const host of this.#hosts) host.isAway = false;
     for (let rounds = 0; this.record.openRuns().length + this.record.pendingDeliveries() > 0 || rounds < 2; rounds++) {
       assert.ok(rounds < restRoundsMax, `no rest: ${JSON.stringify(this.record.openRuns())}`);
       this.record.look();

@@ -41,7 +41,7 @@ test("DUR-008 seeded worlds of durable runs end each run once", async () => {
 
 for (const fault of Object.keys(faults))
   test(`DUR-008 the same where ${fault}`, async () => {
-    const { failed } = await liveSeeds(only || 1, only || seeds, fault);
+    const { failed } = await liveSeeds(only || 1, only || seeds, { fault });
     const found = onceFound[fault];
     const again = found === undefined ? null : await liveWorlds({ from: found, to: found, bug: fault });
 
