@@ -1,6 +1,7 @@
 import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { requestMs } from "../../storage/store/store.ts";
+import { interruptedRun } from "../../storage/tables/abandoned-runs.ts";
 import { deleteDurablesOp } from "../../storage/tables/durable-rows.ts";
 import { deleteModelCallsOp } from "../../storage/tables/model-calls.ts";
 import { deleteRunOp, hasRuns, runNumber, waitingRun } from "../../storage/tables/runs.ts";
@@ -21,7 +22,7 @@ import { setMode } from "./permission-mode.ts";
 import { closeInterrupted, closeLost } from "./recovery.ts";
 import { rewindThread } from "./rewind.ts";
 import { setThinkingLevel } from "./thinking-level.ts";
-import { forgetBranch, holderOf, loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
+import { forgetBranch, loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
 
 /** Max time for an aborted run to write its last batch; after that the outcome is unknown. */
 const abortMs = 60_000;
@@ -159,17 +160,39 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     },
 
     async recover(state, _body, context) {
-      const isOwned = holderOf(state) !== undefined || state.closing !== null || state.noting !== null;
-      const row = isOwned ? undefined : await threadBySuffix(state.store, state.suffix);
-      // An unconfirmed batch was applied after the thread was loaded. Reload, which suspends or closes the run without an owner.
-      if (row !== undefined && row.epoch !== state.head?.epoch && holderOf(state) === undefined) {
-        dropState(state, context);
-        context.bus.tell({ kind: "thread", key: context.key }, "recover", {});
-      }
+      if (await breakLost(state)) reload(state, context);
+      const row = isAtWork(state) ? undefined : await threadBySuffix(state.store, state.suffix);
+      // An unconfirmed batch was applied after the thread was loaded, or another host had the thread since then and may have taken
+      // the run that is suspended here. Reload, which suspends or closes the run without an owner.
+      if (row !== undefined && row.epoch !== state.head?.epoch && !isAtWork(state)) reload(state, context);
       return {};
     },
   },
 });
+
+/** True while a run or a write of this process uses the state. A suspended run does not. */
+function isAtWork({ live, opening, closing, noting }: ThreadState): boolean {
+  return live !== null || opening !== null || closing !== null || noting !== null;
+}
+
+/**
+ * Breaks the writer of a live run whose host is gone: after a change of the placement a run may work on another host than its thread.
+ * Returns true if it has.
+ */
+async function breakLost({ live, head, store }: ThreadState): Promise<boolean> {
+  if (live === null || head === null) return false;
+  const run = await interruptedRun(store, head.thread_key);
+  if (run?.run_id !== live.runId || run.owner_lives) return false;
+  live.break(new SvcError("actor_lost"));
+  await live.written();
+  return true;
+}
+
+/** Drops the state, and loads it again: that suspends or closes a run without an owner. */
+function reload(state: ThreadState, context: ActorContext<ThreadDeps>): void {
+  dropState(state, context);
+  context.bus.tell({ kind: "thread", key: context.key }, "recover", {});
+}
 
 /** Closes a run that vanished without an end, after its batches are written. */
 async function closeRun(state: ThreadState, live: EventLogWriter, context: ActorContext<ThreadDeps>): Promise<void> {
