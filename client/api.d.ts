@@ -929,7 +929,7 @@ export interface Routes {
   /** The chunks of documents that match a question, best first. */
   "GET /documents/search": {
     input: { q: string; limit?: number; };
-    reply: { items: Array<{ /** Derived from source and title. */ doc_id: string; title: string; /** Where the text is from, often its URL. */ source: string; metadata: { [field: string]: unknown; }; /** The chunk. */ content: string; /** Its number in the document, from 0. */ chunk_index: number; /** The sum over the channels of 1 / (60 + rank). */ score: number; /** What found it: lexical for its words, vector for its meaning. */ channels: Array<string>; }>; count: number; };
+    reply: { items: Array<{ /** Derived from source and title. */ doc_id: string; title: string; /** Where the text is from, often its URL. */ source: string; metadata: { [field: string]: unknown; }; /** The chunk. */ content: string; /** Its number in the document, from 0. */ chunk_index: number; /** The sum over the channels of 1 / (5 + rank). */ score: number; /** What found it: lexical for its words, vector for its meaning. */ channels: Array<string>; }>; count: number; };
     events: never;
     errors: "malformed_request" | "invalid_header" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
   };
@@ -978,7 +978,7 @@ export interface Routes {
   /** The active memories that match a question, best first. */
   "GET /memory/search": {
     input: { q: string; manifest_id?: string; kind?: string; principal?: string; limit?: number; };
-    reply: { items: Array<{ id: string; content: string; /** fact, event, instruction or task. */ kind: string; topic_key: string | null; /** 0 to 1. */ importance: number; /** The sum over the channels of 1 / (60 + rank). */ score: number; /** What found it: lexical for its words, vector for its meaning. */ channels: Array<string>; /** `{tenant}:{suffix}` of the thread that wrote it; empty outside of any. */ thread_id: string; origin_seq: number | null; /** The agent that recalls it; empty for none. */ manifest_id: string; /** Epoch milliseconds. */ created_at: number; last_used_at: number | null; }>; };
+    reply: { items: Array<{ id: string; content: string; /** fact, event, instruction or task. */ kind: string; topic_key: string | null; /** 0 to 1. */ importance: number; /** The sum over the channels of 1 / (5 + rank). */ score: number; /** What found it: lexical for its words, vector for its meaning. */ channels: Array<string>; /** `{tenant}:{suffix}` of the thread that wrote it; empty outside of any. */ thread_id: string; origin_seq: number | null; /** The agent that recalls it; empty for none. */ manifest_id: string; /** Epoch milliseconds. */ created_at: number; last_used_at: number | null; }>; };
     events: never;
     errors: "malformed_request" | "invalid_header" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
   };

@@ -63,7 +63,7 @@ const Hit = Type.Object({
   ...shownFields,
   content: Type.String({ description: "The chunk.", examples: ["Goods may be returned within 30 days."] }),
   chunk_index: Type.Integer({ description: "Its number in the document, from 0.", examples: [0] }),
-  score: Type.Number({ description: "The sum over the channels of 1 / (60 + rank).", examples: [0.0164] }),
+  score: Type.Number({ description: "The sum over the channels of 1 / (5 + rank).", examples: [0.1667] }),
   channels: Type.Array(Type.String(), {
     description: "What found it: lexical for its words, vector for its meaning.",
     examples: [["lexical", "vector"]],

@@ -84,7 +84,7 @@ const Memory = Type.Object(rowFields);
 const Hit = Type.Object({
   id: memoryId,
   ...said,
-  score: Type.Number({ description: "The sum over the channels of 1 / (60 + rank).", examples: [0.0164] }),
+  score: Type.Number({ description: "The sum over the channels of 1 / (5 + rank).", examples: [0.1667] }),
   channels: Type.Array(Type.String(), {
     description: "What found it: lexical for its words, vector for its meaning.",
     examples: [["lexical", "vector"]],

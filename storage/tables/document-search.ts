@@ -12,7 +12,7 @@ export interface DocumentHit extends Pick<DocumentRow, "title" | "source" | "met
   readonly doc_id: string;
   readonly chunk_index: number;
   readonly content: string;
-  /** The sum over the channels of 1 / (60 + rank), as in reciprocal rank fusion. */
+  /** The sum over the channels of 1 / (5 + rank), as in reciprocal rank fusion. */
   readonly score: number;
   readonly channels: readonly ("lexical" | "vector")[];
 }

@@ -135,7 +135,7 @@ export interface MemoryReader {
 /** A memory that a search found. */
 export interface MemoryHit {
   readonly memory: MemoryRow;
-  /** The sum over the channels of 1 / (60 + rank), as in reciprocal rank fusion. */
+  /** The sum over the channels of 1 / (5 + rank), as in reciprocal rank fusion. */
   readonly score: number;
   readonly channels: readonly ("lexical" | "vector")[];
 }

@@ -52,7 +52,7 @@ describe("documents", () => {
     assert.deepEqual(rest, []);
     assert.deepEqual(first, {
       ...{ doc_id: json.doc_id, title: "Shop", source: "https://shop.example/", metadata: { team: "shop" } },
-      ...{ chunk_index: 0, content: returns, score: 1 / 61, channels: ["lexical"] },
+      ...{ chunk_index: 0, content: returns, score: 1 / 6, channels: ["lexical"] },
     });
   });
 

@@ -84,7 +84,7 @@ for (const dialect of gateDialects)
 
       assert.deepEqual(rest, []);
       assert.deepEqual(Object.keys(hit ?? {}).toSorted(), hitKeys.toSorted());
-      assert.deepEqual([hit?.id, hit?.score, hit?.channels], [id, 1 / 61, ["lexical"]]);
+      assert.deepEqual([hit?.id, hit?.score, hit?.channels], [id, 1 / 6, ["lexical"]]);
       for (const q of ["goteborg", "depot", "GÖTEBORG OR nothing"]) assert.equal((await found(q)).length, 1, q);
       assert.deepEqual(contents(await found("倉庫")), ["東京の倉庫は満杯です。"]);
       for (const q of ["NEAR(", '"', "content:parcels*", "!!!"]) assert.ok((await found(q)).length <= 1, q);
