@@ -87,6 +87,8 @@ describe("examples", () => {
       env: {
         SVC_DEFAULT_VISION_MODEL_ID: "eyes",
         SVC_MANIFEST_DIR: manifests,
+        SVC_SKILLS_DIR: `${manifests}/skills`,
+        SVC_AUDIT_FLUSH_SECONDS: "0.05",
         SVC_SEARCH_BACKEND: "searxng",
         SVC_SEARCH_URL: "https://model.test/searx/",
         SVC_SEARCH_API_KEY: searchKey,
@@ -135,7 +137,7 @@ describe("examples", () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
-    assert.equal(examples.length, 21);
+    assert.equal(examples.length, 22);
     for (const name of examples) {
       assert.equal(body("/chat", name).manifest, name);
       assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
@@ -301,6 +303,33 @@ describe("examples", () => {
 
     assert.deepEqual(results(json), ["The word is heron.\n"]);
     assert.equal(json.final.content, "The word is heron.");
+  });
+
+  test("SKILL-011 barista activates the skill of the folder, and reads the file that it names", async () => {
+    script({
+      "You serve tea": (request) => {
+        assert.match(systemOf(request) ?? "", /- brewing-tea: How to brew green, black and white tea\./);
+        return inTurn(
+          calls(["activate_skill", { name: "brewing-tea" }]),
+          calls(["read_skill_file", { name: "brewing-tea", path: "references/leaves.md" }]),
+          { text: "80 °C." },
+        )(request);
+      },
+    });
+
+    const json = await ask("barista");
+
+    const [active = "", leaves = ""] = results(json);
+    assert.match(active, /^<skill name="brewing-tea" version="">\n# Brew tea\n\n1\. Find the kind of tea/);
+    assert.match(active, /references\/leaves\.md$/);
+    assert.match(leaves, /\| Green \| 80 °C /);
+    const [, path = ""] = commands.find(([, to]) => to?.startsWith("/skills/barista/")) ?? [];
+    await eventually("the activation", async () => {
+      const { items } = (await server.get(path)).json;
+      return items.some(
+        ({ skill, status }: { skill: string; status: string }) => skill === "brewing-tea" && status === "ok",
+      );
+    });
   });
 
   test("coder runs the test in its sandbox, mends the file, and runs it again", async () => {
