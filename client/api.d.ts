@@ -588,7 +588,7 @@ export interface Routes {
     input: { status?: "pending" | "accepted" | "rejected" | "applied" | "failed"; limit?: number; cursor?: string; };
     reply: { items: Array<{ id: string; /** Name of the skill. */ name: string; target_version: string | null; source: "human" | "agent"; /** A person, or the agent that wrote it. */ author: string; principal: string | null; body: string; suggested_patch: string | null; status: "pending" | "accepted" | "rejected" | "applied" | "failed"; /** True if a worker rewrites the skill. */ improve: boolean; result_version: string | null; model: string | null; error: string | null; /** Epoch milliseconds. */ created_at: number; claimed_at: number | null; heartbeat_at: number | null; attempts: number; decided_at: number | null; decided_by: string | null; decision_note: string | null; }>; next_cursor: string | null; };
     events: never;
-    errors: "malformed_request" | "invalid_header" | "invalid_cursor" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_cursor" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
   };
   /** Accepts feedback, and lets a worker rewrite the skill into a draft. */
   "POST /skill-library/-/feedback/{feedback_id}/accept": {
@@ -600,6 +600,41 @@ export interface Routes {
   /** Rejects feedback with a note. */
   "POST /skill-library/-/feedback/{feedback_id}/reject": {
     input: { feedback_id: string; } & { /** Why. */ note: string; };
+    reply: { id: string; /** Name of the skill. */ name: string; target_version: string | null; source: "human" | "agent"; /** A person, or the agent that wrote it. */ author: string; principal: string | null; body: string; suggested_patch: string | null; status: "pending" | "accepted" | "rejected" | "applied" | "failed"; /** True if a worker rewrites the skill. */ improve: boolean; result_version: string | null; model: string | null; error: string | null; /** Epoch milliseconds. */ created_at: number; claimed_at: number | null; heartbeat_at: number | null; attempts: number; decided_at: number | null; decided_by: string | null; decision_note: string | null; };
+    events: never;
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_json" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "not_found" | "request_timeout" | "feedback_conflict" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
+  };
+  /** Submits feedback on a skill of a personal library. */
+  "POST /skill-library/~{library}/{name}/feedback": {
+    input: { library: string; name: string; } & { /** What to change, and why. */ body: string; /** The change as text. */ suggested_patch?: string; /** The version it is about. */ target_version?: string; };
+    reply: { id: string; /** Name of the skill. */ name: string; target_version: string | null; source: "human" | "agent"; /** A person, or the agent that wrote it. */ author: string; principal: string | null; body: string; suggested_patch: string | null; status: "pending" | "accepted" | "rejected" | "applied" | "failed"; /** True if a worker rewrites the skill. */ improve: boolean; result_version: string | null; model: string | null; error: string | null; /** Epoch milliseconds. */ created_at: number; claimed_at: number | null; heartbeat_at: number | null; attempts: number; decided_at: number | null; decided_by: string | null; decision_note: string | null; };
+    events: never;
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_json" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "not_found" | "request_timeout" | "storage_quota_exceeded" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "rate_limited" | "feedback_cap_reached" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
+  };
+  /** Feedback on a skill of a personal library, the newest first. */
+  "GET /skill-library/~{library}/{name}/feedback": {
+    input: { library: string; name: string; status?: "pending" | "accepted" | "rejected" | "applied" | "failed"; limit?: number; cursor?: string; };
+    reply: { items: Array<{ id: string; /** Name of the skill. */ name: string; target_version: string | null; source: "human" | "agent"; /** A person, or the agent that wrote it. */ author: string; principal: string | null; body: string; suggested_patch: string | null; status: "pending" | "accepted" | "rejected" | "applied" | "failed"; /** True if a worker rewrites the skill. */ improve: boolean; result_version: string | null; model: string | null; error: string | null; /** Epoch milliseconds. */ created_at: number; claimed_at: number | null; heartbeat_at: number | null; attempts: number; decided_at: number | null; decided_by: string | null; decision_note: string | null; }>; next_cursor: string | null; };
+    events: never;
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_cursor" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
+  };
+  /** Feedback on all skills of a personal library, the oldest first. */
+  "GET /skill-library/~{library}/-/feedback": {
+    input: { library: string; status?: "pending" | "accepted" | "rejected" | "applied" | "failed"; limit?: number; cursor?: string; };
+    reply: { items: Array<{ id: string; /** Name of the skill. */ name: string; target_version: string | null; source: "human" | "agent"; /** A person, or the agent that wrote it. */ author: string; principal: string | null; body: string; suggested_patch: string | null; status: "pending" | "accepted" | "rejected" | "applied" | "failed"; /** True if a worker rewrites the skill. */ improve: boolean; result_version: string | null; model: string | null; error: string | null; /** Epoch milliseconds. */ created_at: number; claimed_at: number | null; heartbeat_at: number | null; attempts: number; decided_at: number | null; decided_by: string | null; decision_note: string | null; }>; next_cursor: string | null; };
+    events: never;
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_cursor" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
+  };
+  /** Accepts feedback on a skill of a personal library, and lets a worker rewrite the skill into a draft. */
+  "POST /skill-library/~{library}/-/feedback/{feedback_id}/accept": {
+    input: { library: string; feedback_id: string; } & { /** False if a person will change the skill. */ improve?: boolean; /** Why. */ note?: string; };
+    reply: { id: string; /** Name of the skill. */ name: string; target_version: string | null; source: "human" | "agent"; /** A person, or the agent that wrote it. */ author: string; principal: string | null; body: string; suggested_patch: string | null; status: "pending" | "accepted" | "rejected" | "applied" | "failed"; /** True if a worker rewrites the skill. */ improve: boolean; result_version: string | null; model: string | null; error: string | null; /** Epoch milliseconds. */ created_at: number; claimed_at: number | null; heartbeat_at: number | null; attempts: number; decided_at: number | null; decided_by: string | null; decision_note: string | null; };
+    events: never;
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_json" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "not_found" | "request_timeout" | "feedback_conflict" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "rate_limited" | "skill_jobs_cap_reached" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";
+  };
+  /** Rejects feedback on a skill of a personal library with a note. */
+  "POST /skill-library/~{library}/-/feedback/{feedback_id}/reject": {
+    input: { library: string; feedback_id: string; } & { /** Why. */ note: string; };
     reply: { id: string; /** Name of the skill. */ name: string; target_version: string | null; source: "human" | "agent"; /** A person, or the agent that wrote it. */ author: string; principal: string | null; body: string; suggested_patch: string | null; status: "pending" | "accepted" | "rejected" | "applied" | "failed"; /** True if a worker rewrites the skill. */ improve: boolean; result_version: string | null; model: string | null; error: string | null; /** Epoch milliseconds. */ created_at: number; claimed_at: number | null; heartbeat_at: number | null; attempts: number; decided_at: number | null; decided_by: string | null; decision_note: string | null; };
     events: never;
     errors: "malformed_request" | "invalid_header" | "invalid_path" | "invalid_json" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "not_found" | "request_timeout" | "feedback_conflict" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";

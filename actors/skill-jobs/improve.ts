@@ -52,7 +52,7 @@ interface Rewrite {
 export async function improveSkill(row: SkillFeedbackRow, context: JobContext): Promise<void> {
   const { store, env, deps } = context;
   const { skillLibrary, mask, settings } = deps;
-  const skill = await storedSkill(store, "", row.name);
+  const skill = await storedSkill(store, row.library, row.name);
   if (skill === undefined || skill.is_deleted === 1) throw new JobFailure("not_found");
   const base = await baseOf(row, skill.live_version ?? skill.latest_version, context);
   const files = await skillLibrary.files(store, base);
@@ -71,7 +71,7 @@ export async function improveSkill(row: SkillFeedbackRow, context: JobContext): 
   const isImported = base.source === "import" || base.lineage_import === 1;
   const reason = `Feedback ${row.id}: ${mask.forms.text(reply.reason)}`.slice(0, reasonCharsMax).toWellFormed();
   const by = { sub: row.asked?.sub ?? "", owner: "", agent: { manifest: improver.agent.name, session_id: null } };
-  await skillLibrary.save(store, "", by, {
+  await skillLibrary.save(store, row.library, by, {
     ...{ files: rewritten, reason, name: row.name, parent: skill.latest_version, version: null, bump: "patch" },
     ...{ source: "agent", more: { lineage_import: isImported ? 1 : 0 } },
     also: ({ version }) => {
@@ -89,7 +89,7 @@ export async function improveSkill(row: SkillFeedbackRow, context: JobContext): 
 }
 
 async function baseOf(row: SkillFeedbackRow, usual: string, { store }: JobContext): Promise<SkillVersionRow> {
-  const of = (version: string) => skillVersion(store, { library: "", name: row.name, version });
+  const of = (version: string) => skillVersion(store, { library: row.library, name: row.name, version });
   const base = (row.target_version === null ? undefined : await of(row.target_version)) ?? (await of(usual));
   if (base === undefined) throw new JobFailure("not_found");
   return base;

@@ -3,7 +3,7 @@ import type { Env } from "../../bus/env.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { QuotedSource, ResultImage, Wait } from "../../governance/controls/verdicts.ts";
-import type { AgentSkill, AuthorOutcome } from "../../governance/skills/author.ts";
+import type { AgentSkill, AuthorOutcome, FeedbackOutcome } from "../../governance/skills/author.ts";
 import type { CatalogSkill, SkillCatalog } from "../../governance/skills/catalog.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
@@ -183,12 +183,12 @@ export interface ToolSkills {
   deactivation(name: string): string;
   /** Saves a skill of the agent. Refuses as the library does, and with pending_cap_reached. */
   write(skill: AgentSkill): Promise<AuthorOutcome>;
-  /** Submits feedback of the agent, and returns its id. Refuses with not_found and feedback_cap_reached. */
+  /** Submits feedback of the agent. Refuses with not_found and feedback_cap_reached. */
   submitFeedback(feedback: {
     readonly name: string;
     readonly body: string;
     readonly suggested_patch: string | null;
-  }): Promise<string>;
+  }): Promise<FeedbackOutcome>;
   /** Audits an activation; `skill` is null for an unknown name. */
   record(action: "activate" | "deactivate", name: string, skill: CatalogSkill | null): void;
 }

@@ -37,6 +37,11 @@ export type AuthorOutcome =
     }
   | { readonly kind: "refused"; readonly error: AuthorRefusal };
 
+/** The outcome of feedback. */
+export type FeedbackOutcome =
+  | { readonly kind: "saved"; readonly id: string }
+  | { readonly kind: "refused"; readonly error: AuthorRefusal };
+
 /** The agent that writes, and for whom. */
 export interface Author {
   readonly principal: Principal;
@@ -60,9 +65,8 @@ export async function writeSkill(
   const by: Librarian = { sub: principal.sub, owner: place.owner, agent: { manifest, session_id } };
   const skill = name === null ? undefined : await storedSkill(store, place.library, name);
   if (name !== null && skill === undefined) {
-    const own = personalLibrary(principal);
-    const isPersonal = wanted === "org" && own !== null && (await storedSkill(store, own, name)) !== undefined;
-    if (isPersonal) return { kind: "refused", error: "personal_skill" };
+    if (wanted === "org" && (await isPersonal(store, principal, name)))
+      return { kind: "refused", error: "personal_skill" };
     throw new SvcError("not_found");
   }
   const id = { library: place.library, name: name ?? "", version: skill?.latest_version ?? "" };
@@ -101,7 +105,7 @@ async function queued(store: TenantStore, row: SkillVersionRow, principal: Princ
   }
 }
 
-/** Submits feedback for an agent. Refuses with not_found and feedback_cap_reached. */
+/** Submits feedback on a skill of the tenant for an agent. Refuses with not_found and feedback_cap_reached. */
 export async function writeFeedback(
   store: TenantStore,
   { principal, manifest, session_id }: Author,
@@ -111,9 +115,19 @@ export async function writeFeedback(
     suggested_patch,
   }: { readonly name: string; readonly body: string; readonly suggested_patch: string | null },
   deps: FeedbackDeps,
-): Promise<string> {
+): Promise<FeedbackOutcome> {
+  const skill = await storedSkill(store, "", name);
+  if (skill === undefined && (await isPersonal(store, principal, name)))
+    return { kind: "refused", error: "personal_skill" };
   const by: Librarian = { sub: principal.sub, owner: "", agent: { manifest, session_id } };
-  return (await submitFeedback(store, by, { name, body, suggested_patch, target_version: null }, deps)).id;
+  const written = { library: "", name, body, suggested_patch, target_version: null };
+  return { kind: "saved", id: (await submitFeedback(store, by, written, deps)).id };
+}
+
+/** True if the caller's own library has a skill of the name. */
+async function isPersonal(store: TenantStore, principal: Principal, name: string): Promise<boolean> {
+  const own = personalLibrary(principal);
+  return own !== null && (await storedSkill(store, own, name)) !== undefined;
 }
 
 function placeOf(

@@ -29,7 +29,13 @@ export interface FeedbackDeps {
 }
 
 /** What its author writes. */
-export type WrittenFeedback = Pick<SkillFeedbackRow, "name" | "body" | "suggested_patch" | "target_version">;
+export type WrittenFeedback = Pick<
+  SkillFeedbackRow,
+  "library" | "name" | "body" | "suggested_patch" | "target_version"
+>;
+
+/** Identifies feedback in a library. */
+export type FeedbackId = Pick<SkillFeedbackRow, "library" | "id">;
 
 const rowBytes = 512;
 
@@ -40,10 +46,10 @@ export async function submitFeedback(
   written: WrittenFeedback,
   deps: FeedbackDeps,
 ): Promise<SkillFeedbackRow> {
-  const { name, body, suggested_patch } = written;
-  const skill = await storedSkill(store, "", name);
+  const { library, name, body, suggested_patch } = written;
+  const skill = await storedSkill(store, library, name);
   if (skill === undefined || skill.is_deleted === 1) throw new SvcError("not_found");
-  if ((await pendingFeedback(store, name)) >= pendingFeedbackMax) throw new SvcError("feedback_cap_reached");
+  if ((await pendingFeedback(store, written)) >= pendingFeedbackMax) throw new SvcError("feedback_cap_reached");
   const { env, settings } = deps;
   const row: SkillFeedbackRow = {
     ...written,
@@ -62,12 +68,12 @@ export async function submitFeedback(
 /** Rejects feedback that waits. Refuses with not_found and feedback_conflict. */
 export async function rejectFeedback(
   store: TenantStore,
-  id: string,
+  at: FeedbackId,
   by: Librarian,
   note: string,
   deps: FeedbackDeps,
 ): Promise<SkillFeedbackRow> {
-  const before = await waiting(store, id);
+  const before = await waiting(store, at);
   const row = { ...before, ...decided("rejected", note, by.sub, deps) };
   return decide(store, row, [moveOp(store, "skill_feedback_rejected", by, row, deps)]);
 }
@@ -78,12 +84,12 @@ export async function rejectFeedback(
  */
 export async function acceptFeedback(
   store: TenantStore,
-  id: string,
+  at: FeedbackId,
   principal: Principal,
   { improve, note }: { readonly improve: boolean; readonly note: string | null },
   deps: FeedbackDeps,
 ): Promise<SkillFeedbackRow> {
-  const before = await waiting(store, id);
+  const before = await waiting(store, at);
   const { env, settings } = deps;
   const row = {
     ...{ ...before, ...decided("accepted", note, principal.sub, deps) },
@@ -96,9 +102,9 @@ export async function acceptFeedback(
   ]);
 }
 
-async function waiting(store: TenantStore, id: string): Promise<SkillFeedbackRow> {
+async function waiting(store: TenantStore, { library, id }: FeedbackId): Promise<SkillFeedbackRow> {
   const row = await storedFeedback(store, id);
-  if (row === undefined) throw new SvcError("not_found");
+  if (row?.library !== library) throw new SvcError("not_found");
   if (row.status !== "pending") throw new SvcError("feedback_conflict");
   return row;
 }
@@ -120,17 +126,29 @@ async function decide(store: TenantStore, row: SkillFeedbackRow, ops: readonly W
 
 /** Returns the record of feedback. */
 export function feedbackView(row: SkillFeedbackRow) {
-  const { ts, bytes: _bytes, improve, asked: _asked, claimed_by: _claim, due_at: _due, ...shown } = row;
+  const {
+    ts,
+    bytes: _bytes,
+    library: _library,
+    improve,
+    asked: _asked,
+    claimed_by: _claim,
+    due_at: _due,
+    ...shown
+  } = row;
   return { ...shown, improve: improve === 1, created_at: ts };
 }
 
 /** Returns the audit row of the end of a rewrite. */
 export function feedbackEndOp(store: TenantStore, row: SkillFeedbackRow, deps: Pick<FeedbackDeps, "env" | "mask">) {
-  const { id, name, status, asked, result_version, error } = row;
+  const { id, library, name, status, asked, result_version, error } = row;
   return auditOp(store, deps, {
     event_type: status === "applied" ? "skill_feedback_applied" : "skill_feedback_failed",
     ...{ status: status === "applied" ? "ok" : "error", manifest_id: "", principal_subj: asked?.sub ?? "" },
-    payload: { skill: name, feedback_id: id, ...(status === "applied" ? { version: result_version } : { error }) },
+    payload: {
+      ...{ skill: name, library: library || "org", feedback_id: id },
+      ...(status === "applied" ? { version: result_version } : { error }),
+    },
   });
 }
 
@@ -138,14 +156,13 @@ function moveOp(
   store: TenantStore,
   event_type: "skill_feedback_submitted" | "skill_feedback_accepted" | "skill_feedback_rejected",
   { sub, agent }: Librarian,
-  { id, name }: SkillFeedbackRow,
+  { id, library, name }: SkillFeedbackRow,
   deps: Pick<FeedbackDeps, "env" | "mask">,
 ) {
   return auditOp(store, deps, {
     ...{ event_type, status: "ok", manifest_id: agent?.manifest ?? "", principal_subj: sub },
     payload: {
-      skill: name,
-      feedback_id: id,
+      ...{ skill: name, library: library || "org", feedback_id: id },
       ...(agent !== null && agent.session_id !== null && { thread_id: agent.session_id }),
     },
   });

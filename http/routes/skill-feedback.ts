@@ -2,12 +2,20 @@ import { Type } from "../../bus/type.ts";
 import { acceptFeedback, feedbackView, rejectFeedback, submitFeedback } from "../../governance/skills/feedback.ts";
 import { readCursor, writeCursor } from "../../storage/store/cursor.ts";
 import { feedbackOfSkill, feedbackOfStatus, type SkillFeedbackRow } from "../../storage/tables/skill-feedback.ts";
-import type { HttpContext } from "../context.ts";
-import { jsonText, type Reply } from "../exchange/reply.ts";
+import type { Reply } from "../exchange/reply.ts";
 import { type Route, route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
 import { skillNameExample } from "../schemas/skill-library.ts";
-import { skillLibraryTag as tag } from "../skills/library-place.ts";
+import {
+  declarationOf,
+  idOf,
+  type LibraryKind,
+  type LibraryPlace,
+  masked,
+  type LibraryParams as Params,
+  placeOf,
+  skillLibraryTag as tag,
+} from "../skills/library-place.ts";
 
 const name = Type.String({ description: "Name of the skill.", examples: [skillNameExample] });
 const idText = "7d793037-a076-4186-974b-0282f2f435e7";
@@ -46,139 +54,150 @@ const pageQuery = {
   cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
 };
 
-const submit = route({
-  method: "POST",
-  path: "/skill-library/{name}/feedback",
-  summary: "Submits feedback on a skill.",
-  tag,
-  access: ["skills:write"],
-  tenancy: [{ of: "skill", body: () => ({ body: "Shorter." }) }],
-  params: Type.Object({ name }),
-  body: Type.Object(
-    {
-      body: Type.String({
-        minLength: 1,
-        maxLength: 8000,
-        description: "What to change, and why.",
-        examples: ["Say how long the tea steeps."],
-      }),
-      suggested_patch: Type.Optional(Type.String({ maxLength: 32_000, description: "The change as text." })),
-      target_version: Type.Optional(Type.String({ maxLength: 32, description: "The version it is about." })),
+/** Returns the routes of one kind of library. */
+function routesOf(kind: LibraryKind): readonly Route[] {
+  const { base, whose, reads, writes, params } = declarationOf(kind);
+  const on = kind === "org" ? "" : ` on a skill${whose}`;
+
+  const submit = route({
+    method: "POST",
+    path: `${base}/{name}/feedback`,
+    summary: `Submits feedback on a skill${whose}.`,
+    tag,
+    access: writes,
+    tenancy: [{ of: "skill", body: () => ({ body: "Shorter." }) }],
+    params: params({ name }),
+    body: Type.Object(
+      {
+        body: Type.String({
+          minLength: 1,
+          maxLength: 8000,
+          description: "What to change, and why.",
+          examples: ["Say how long the tea steeps."],
+        }),
+        suggested_patch: Type.Optional(Type.String({ maxLength: 32_000, description: "The change as text." })),
+        target_version: Type.Optional(Type.String({ maxLength: 32, description: "The version it is about." })),
+      },
+      { additionalProperties: false },
+    ),
+    reply: { status: 201, description: "It waits for a decision.", schema: Feedback },
+    fails: ["not_found", "feedback_cap_reached", "storage_quota_exceeded", "storage_unavailable"],
+    async handle({ params: given, body, principal }, context) {
+      const { body: text, suggested_patch = null, target_version = null } = body;
+      const place = await placeOf(given as Params, principal, context, "write");
+      const { library, name: skill } = idOf(place, given as Params);
+      const written = { library, name: skill, body: text, suggested_patch, target_version };
+      return masked(place, 201, feedbackView(await submitFeedback(place.store, place.by, written, context)));
     },
-    { additionalProperties: false },
-  ),
-  reply: { status: 201, description: "It waits for a decision.", schema: Feedback },
-  fails: ["not_found", "feedback_cap_reached", "storage_quota_exceeded", "storage_unavailable"],
-  async handle({ params, body, principal }, context) {
-    const { body: text, suggested_patch = null, target_version = null } = body;
-    const store = context.store.tenant(principal.tenant_id);
-    const written = { name: params.name, body: text, suggested_patch, target_version };
-    return shown(context, 201, feedbackView(await submitFeedback(store, librarian(principal.sub), written, context)));
-  },
-});
+  });
 
-const ofSkill = route({
-  method: "GET",
-  path: "/skill-library/{name}/feedback",
-  summary: "Feedback on a skill, the newest first.",
-  tag,
-  access: ["skills:read"],
-  tenancy: [{ of: "skill" }],
-  params: Type.Object({ name }),
-  query: Type.Object({
-    status: Type.Optional(Type.Union(statuses, { description: "Of this status only." })),
-    ...pageQuery,
-  }),
-  reply: { description: "An unknown skill has none.", schema: Page },
-  fails: ["invalid_cursor", "storage_unavailable"],
-  async handle({ params, query: { status = null, limit, cursor }, principal }, context) {
-    const before =
-      cursor === undefined ? ([Number.MAX_SAFE_INTEGER, ""] as const) : readCursor(cursor, ["number", "string"]);
-    const store = context.store.tenant(principal.tenant_id);
-    return paged(context, await feedbackOfSkill(store, params.name, status, before, limit + 1), limit);
-  },
-});
-
-const all = route({
-  method: "GET",
-  path: "/skill-library/-/feedback",
-  summary: "Feedback on all skills, the oldest first.",
-  tag,
-  access: ["skills:read"],
-  query: Type.Object({
-    status: Type.Union(statuses, { default: "pending", description: "Of this status." }),
-    ...pageQuery,
-  }),
-  reply: { description: "Those that wait, unless `status` says otherwise.", schema: Page },
-  fails: ["invalid_cursor", "storage_unavailable"],
-  async handle({ query: { status, limit, cursor }, principal }, context) {
-    const after = cursor === undefined ? ([-1, ""] as const) : readCursor(cursor, ["number", "string"]);
-    const store = context.store.tenant(principal.tenant_id);
-    return paged(context, await feedbackOfStatus(store, status, after, limit + 1), limit);
-  },
-});
-
-const accept = route({
-  method: "POST",
-  path: "/skill-library/-/feedback/{feedback_id}/accept",
-  summary: "Accepts feedback, and lets a worker rewrite the skill into a draft.",
-  tag,
-  access: ["skills:write"],
-  params: Type.Object({ feedback_id: Type.String({ description: "Its id.", examples: [idText] }) }),
-  body: Type.Object(
-    {
-      improve: Type.Boolean({
-        default: true,
-        description: "False if a person will change the skill.",
-        examples: [true],
-      }),
-      note: Type.Optional(Type.String({ maxLength: 2000, description: "Why.", examples: ["Useful."] })),
+  const ofSkill = route({
+    method: "GET",
+    path: `${base}/{name}/feedback`,
+    summary: `Feedback on a skill${whose}, the newest first.`,
+    tag,
+    access: reads,
+    tenancy: [{ of: "skill" }],
+    params: params({ name }),
+    query: Type.Object({
+      status: Type.Optional(Type.Union(statuses, { description: "Of this status only." })),
+      ...pageQuery,
+    }),
+    reply: { description: "An unknown skill has none.", schema: Page },
+    fails: ["invalid_cursor", "storage_unavailable"],
+    async handle({ params: given, query: { status = null, limit, cursor }, principal }, context) {
+      const place = await placeOf(given as Params, principal, context, "read");
+      const before =
+        cursor === undefined ? ([Number.MAX_SAFE_INTEGER, ""] as const) : readCursor(cursor, ["number", "string"]);
+      const id = idOf(place, given as Params);
+      return paged(place, await feedbackOfSkill(place.store, id, status, before, limit + 1), limit);
     },
-    { additionalProperties: false },
-  ),
-  reply: { description: "It is accepted; with `improve` a worker applies it later.", schema: Feedback },
-  fails: ["not_found", "feedback_conflict", "skill_jobs_cap_reached", "storage_unavailable"],
-  async handle({ params, body: { improve, note = null }, principal }, context) {
-    const store = context.store.tenant(principal.tenant_id);
-    const row = await acceptFeedback(store, params.feedback_id, principal, { improve, note }, context);
-    return shown(context, 200, feedbackView(row));
-  },
-});
+  });
 
-const reject = route({
-  method: "POST",
-  path: "/skill-library/-/feedback/{feedback_id}/reject",
-  summary: "Rejects feedback with a note.",
-  tag,
-  access: ["skills:write"],
-  params: Type.Object({ feedback_id: Type.String({ description: "Its id.", examples: [idText] }) }),
-  body: Type.Object(
-    { note: Type.String({ minLength: 1, maxLength: 2000, description: "Why.", examples: ["Out of scope."] }) },
-    { additionalProperties: false },
-  ),
-  reply: { description: "It is decided.", schema: Feedback },
-  fails: ["not_found", "feedback_conflict", "storage_unavailable"],
-  async handle({ params, body, principal }, context) {
-    const store = context.store.tenant(principal.tenant_id);
-    const row = await rejectFeedback(store, params.feedback_id, librarian(principal.sub), body.note, context);
-    return shown(context, 200, feedbackView(row));
-  },
-});
+  const all = route({
+    method: "GET",
+    path: `${base}/-/feedback`,
+    summary: `Feedback on all skills${whose}, the oldest first.`,
+    tag,
+    access: reads,
+    params: params({}),
+    query: Type.Object({
+      status: Type.Union(statuses, { default: "pending", description: "Of this status." }),
+      ...pageQuery,
+    }),
+    reply: { description: "Those that wait, unless `status` says otherwise.", schema: Page },
+    fails: ["invalid_cursor", "storage_unavailable"],
+    async handle({ params: given, query: { status, limit, cursor }, principal }, context) {
+      const place = await placeOf(given as Params, principal, context, "read");
+      const after = cursor === undefined ? ([-1, ""] as const) : readCursor(cursor, ["number", "string"]);
+      return paged(place, await feedbackOfStatus(place.store, place.library, status, after, limit + 1), limit);
+    },
+  });
 
-function librarian(sub: string) {
-  return { sub, owner: "", agent: null };
+  const accept = route({
+    method: "POST",
+    path: `${base}/-/feedback/{feedback_id}/accept`,
+    summary: `Accepts feedback${on}, and lets a worker rewrite the skill into a draft.`,
+    tag,
+    access: writes,
+    params: params({ feedback_id: Type.String({ description: "Its id.", examples: [idText] }) }),
+    body: Type.Object(
+      {
+        improve: Type.Boolean({
+          default: true,
+          description: "False if a person will change the skill.",
+          examples: [true],
+        }),
+        note: Type.Optional(Type.String({ maxLength: 2000, description: "Why.", examples: ["Useful."] })),
+      },
+      { additionalProperties: false },
+    ),
+    reply: { description: "It is accepted; with `improve` a worker applies it later.", schema: Feedback },
+    fails: ["not_found", "feedback_conflict", "skill_jobs_cap_reached", "storage_unavailable"],
+    async handle({ params: given, body: { improve, note = null }, principal }, context) {
+      const place = await placeOf(given as Params, principal, context, "write");
+      const at = { library: place.library, id: feedbackId(given) };
+      return masked(
+        place,
+        200,
+        feedbackView(await acceptFeedback(place.store, at, principal, { improve, note }, context)),
+      );
+    },
+  });
+
+  const reject = route({
+    method: "POST",
+    path: `${base}/-/feedback/{feedback_id}/reject`,
+    summary: `Rejects feedback${on} with a note.`,
+    tag,
+    access: writes,
+    params: params({ feedback_id: Type.String({ description: "Its id.", examples: [idText] }) }),
+    body: Type.Object(
+      { note: Type.String({ minLength: 1, maxLength: 2000, description: "Why.", examples: ["Out of scope."] }) },
+      { additionalProperties: false },
+    ),
+    reply: { description: "It is decided.", schema: Feedback },
+    fails: ["not_found", "feedback_conflict", "storage_unavailable"],
+    async handle({ params: given, body, principal }, context) {
+      const place = await placeOf(given as Params, principal, context, "write");
+      const at = { library: place.library, id: feedbackId(given) };
+      return masked(place, 200, feedbackView(await rejectFeedback(place.store, at, place.by, body.note, context)));
+    },
+  });
+
+  return [submit, ofSkill, all, accept, reject];
 }
 
-function paged(context: HttpContext, rows: readonly SkillFeedbackRow[], limit: number): Reply {
+function feedbackId(given: unknown): string {
+  return (given as { readonly feedback_id: string }).feedback_id;
+}
+
+function paged(place: LibraryPlace, rows: readonly SkillFeedbackRow[], limit: number): Reply {
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   const next_cursor = rows.length > limit && last !== undefined ? writeCursor([last.ts, last.id]) : null;
-  return shown(context, 200, { items: page.map(feedbackView), next_cursor });
+  return masked(place, 200, { items: page.map(feedbackView), next_cursor });
 }
 
-function shown({ mask }: HttpContext, status: number, body: object): Reply {
-  return jsonText(mask.forms.jsonText(JSON.stringify(body)), status);
-}
-
-/** The routes of feedback on skills. */
-export const skillFeedbackRoutes: readonly Route[] = [submit, ofSkill, all, accept, reject];
+/** The routes of feedback on skills, in the tenant's library and in personal ones. */
+export const skillFeedbackRoutes: readonly Route[] = [...routesOf("org"), ...routesOf("personal")];

@@ -24,6 +24,7 @@ import { migration as manifestRetention } from "./0130_manifest_retention.ts";
 import { migration as threadRecords } from "./0131_thread_records.ts";
 import { migration as evaluations } from "./0133_evaluations.ts";
 import { migration as skillUpstreams } from "./0140_skill_upstreams.ts";
+import { migration as personalFeedback } from "./0141_personal_feedback.ts";
 import { migration as skillJobs } from "./0145_skill_jobs.ts";
 import { migration as pushSubscriptions } from "./0150_push_subscriptions.ts";
 import { migration as runtimeAccess } from "./0151_runtime_access.ts";
@@ -57,6 +58,7 @@ export const migrations: readonly Migration[] = [
   threadRecords,
   evaluations,
   skillUpstreams,
+  personalFeedback,
   skillJobs,
   pushSubscriptions,
   runtimeAccess,

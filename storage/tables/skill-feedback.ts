@@ -2,14 +2,17 @@ import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 import type { JobOwner } from "./jobs.ts";
+import type { SkillId } from "./skills.ts";
 
-// Feedback on skills of the tenant's library. A person decides it once. Accepted feedback may also be a job: a worker rewrites the skill.
+// Feedback on skills. A person decides it once. Accepted feedback may also be a job: a worker rewrites the skill.
 
 const feedbackTable = table(
   "skill_feedback",
   {
     id: text,
     ts: integer,
+    /** Empty for the tenant's library; the digest of a personal one. */
+    library: text,
     name: text,
     target_version: nullable(text),
     source: oneOf("human", "agent"),
@@ -44,6 +47,7 @@ const feedbackTable = table(
     ...({
       id: "row",
       ts: 5,
+      library: "row",
       name: "row",
       target_version: body,
       source: "human",
@@ -100,17 +104,17 @@ const decide = tenantSql(
 const countPending = tenantSql(
   "skill_feedback_pending",
   `SELECT COUNT(*) AS waiting FROM skill_feedback INDEXED BY skill_feedback_by_name
-   WHERE tenant_id = :tenant AND name = ? AND status = 'pending'`,
+   WHERE tenant_id = :tenant AND library = ? AND name = ? AND status = 'pending'`,
 );
 const selectByStatus = tenantSql(
   "skill_feedback_of_status",
   `SELECT ${feedbackTable.columns} FROM skill_feedback INDEXED BY skill_feedback_by_status
-   WHERE tenant_id = :tenant AND status = ? AND (ts, id) > (?, ?) ORDER BY ts, id LIMIT ?`,
+   WHERE tenant_id = :tenant AND library = ? AND status = ? AND (ts, id) > (?, ?) ORDER BY ts, id LIMIT ?`,
 );
 const selectByName = tenantSql(
   "skill_feedback_of_name",
   `SELECT ${feedbackTable.columns} FROM skill_feedback INDEXED BY skill_feedback_by_name
-   WHERE tenant_id = :tenant AND name = ? AND (ts, id) < (?, ?) AND status IN (?, ?, ?, ?, ?) ORDER BY ts DESC, id DESC LIMIT ?`,
+   WHERE tenant_id = :tenant AND library = ? AND name = ? AND (ts, id) < (?, ?) AND status IN (?, ?, ?, ?, ?) ORDER BY ts DESC, id DESC LIMIT ?`,
 );
 
 /** Decides feedback. Refuses with conflict if it is decided. */
@@ -121,29 +125,30 @@ export function decideFeedbackOp(store: TenantStore, row: SkillFeedbackRow): Wri
 }
 
 /** Returns how much feedback of a skill waits for a decision. */
-export async function pendingFeedback(store: TenantStore, name: string): Promise<number> {
-  const [row] = await store.read(countPending, name);
+export async function pendingFeedback(store: TenantStore, { library, name }: SkillId): Promise<number> {
+  const [row] = await store.read(countPending, library, name);
   return Number(row?.waiting ?? 0);
 }
 
-/** Returns the feedback of a status after a position, the oldest first. */
+/** Returns the feedback of a status on skills of a library after a position, the oldest first. */
 export async function feedbackOfStatus(
   store: TenantStore,
+  library: string,
   status: FeedbackStatus,
   after: readonly [ts: number, id: string],
   limit: number,
 ): Promise<SkillFeedbackRow[]> {
-  return (await store.read(selectByStatus, status, ...after, limit)).map(feedbackTable.decode);
+  return (await store.read(selectByStatus, library, status, ...after, limit)).map(feedbackTable.decode);
 }
 
 /** Returns the feedback of a skill before a position, the newest first; of one status, or of all. */
 export async function feedbackOfSkill(
   store: TenantStore,
-  name: string,
+  { library, name }: SkillId,
   status: FeedbackStatus | null,
   before: readonly [ts: number, id: string],
   limit: number,
 ): Promise<SkillFeedbackRow[]> {
   const wanted = status === null ? allStatuses : allStatuses.map(() => status);
-  return (await store.read(selectByName, name, ...before, ...wanted, limit)).map(feedbackTable.decode);
+  return (await store.read(selectByName, library, name, ...before, ...wanted, limit)).map(feedbackTable.decode);
 }

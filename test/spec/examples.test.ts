@@ -307,19 +307,17 @@ describe("examples", () => {
 
   test("SKILL-011 barista activates the skill of the folder, and reads the file that it names", async () => {
     script({
-      "You serve tea": (request) => {
-        assert.match(systemOf(request) ?? "", /- brewing-tea: How to brew green, black and white tea\./);
-        return inTurn(
-          calls(["activate_skill", { name: "brewing-tea" }]),
-          calls(["read_skill_file", { name: "brewing-tea", path: "references/leaves.md" }]),
-          { text: "80 °C." },
-        )(request);
-      },
+      "You serve tea": inTurn(
+        calls(["activate_skill", { name: "brewing-tea" }]),
+        calls(["read_skill_file", { name: "brewing-tea", path: "references/leaves.md" }]),
+        { text: "80 °C." },
+      ),
     });
 
     const json = await ask("barista");
 
     const [active = "", leaves = ""] = results(json);
+    assert.match(systemOf(mock.requests.at(-1)) ?? "", /- brewing-tea: How to brew green, black and white tea\./);
     assert.match(active, /^<skill name="brewing-tea" version="">\n# Brew tea\n\n1\. Find the kind of tea/);
     assert.match(active, /references\/leaves\.md$/);
     assert.match(leaves, /\| Green \| 80 °C /);

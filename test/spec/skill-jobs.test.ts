@@ -372,6 +372,52 @@ describe("the jobs of skills", () => {
     usual();
   });
 
+  test("LIB-040 LIB-035 feedback on a personal skill is its owner's, who has it rewritten", async () => {
+    const as = keys.bob;
+    await create("diary", files("diary"), as, "/~me");
+    await create("diary", files("diary"));
+    const { id, ...shown } = await ok(201, "POST", "/~me/diary/feedback", { body: "Say 75 degrees." }, as);
+    const second = await ok(201, "POST", "/~me/diary/feedback", { body: "Longer." }, as);
+    const waiting = await ok(200, "GET", "/~me/-/feedback", undefined, as);
+    const [{ library }] = (await ok(200, "GET", "/-/personal", undefined, keys.boss)).items.filter(
+      ({ owner }: { owner: string }) => owner === "|bob",
+    );
+    const org = [
+      (await ok(200, "GET", "/diary/feedback")).items,
+      (await ok(200, "GET", "/-/feedback")).items.filter(({ name }: { name: string }) => name === "diary"),
+    ];
+    // Neither the routes of the tenant nor other persons decide it.
+    await refused(404, "not_found", "POST", `/-/feedback/${id}/accept`, {});
+    await refused(404, "not_found", "POST", `/-/feedback/${id}/reject`, { note: "No." }, keys.boss);
+    await refused(404, "not_found", "GET", `/~${library}/diary/feedback`);
+    await refused(404, "not_found", "POST", `/~${library}/-/feedback/${id}/accept`, {}, keys.boss);
+    assert.equal(
+      (await ask("POST", "/~me/diary/feedback", { body: "x" })).status,
+      403,
+      "skills:write is another scope",
+    );
+    assert.equal((await ok(200, "GET", `/~${library}/diary/feedback`, undefined, keys.boss)).items.length, 2);
+    const better = files("diary", {}, "# Tea\n\n1. Heat it to 75.\n")["SKILL.md"];
+    mock.answer("improver", rewrite({ "SKILL.md": better }));
+    await ok(200, "POST", `/~me/-/feedback/${second.id}/reject`, { note: "No." }, as);
+    await ok(200, "POST", `/~me/-/feedback/${id}/accept`, {}, as);
+    const done = await ended(`/~me/diary/feedback#${id}`, as);
+    usual();
+
+    assert.deepEqual(
+      [shown.status, shown.author, shown.source, "library" in shown],
+      ["pending", "bob", "human", false],
+    );
+    assert.equal(waiting.items.length, 2);
+    assert.deepEqual(org, [[], []]);
+    assert.deepEqual([done.status, done.result_version], ["applied", "0.1.1"]);
+    const { content } = await ok(200, "GET", "/~me/diary/versions/0.1.1/files/SKILL.md", undefined, as);
+    assert.match(content, /75/);
+    assert.equal((await ok(200, "GET", "/diary")).versions.length, 1, "the tenant's skill of the name is unchanged");
+    const [row] = await audited("skill_feedback_applied", "diary");
+    assert.deepEqual([row.payload.library, row.principal_subj], [library, "bob"]);
+  });
+
   test("LIB-048 AUDIT-026 a model that writes no valid skill fails the feedback, and leaves no draft", async () => {
     await create("invalid");
     const cases = [

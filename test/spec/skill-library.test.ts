@@ -447,6 +447,8 @@ describe("the skill library", () => {
     const personal = { ...bundle("new-one"), library: "personal" };
     const cases = [
       [await write("author", "update_skill", { name: "bobs-own", ...bundle("bobs-own") }, keys.bob), "personal_skill"],
+      [await write("author", "submit_skill_feedback", { name: "bobs-own", body: "x" }, keys.bob), "personal_skill"],
+      [await write("author", "submit_skill_feedback", { name: "bobs-own", body: "x" }), "not_found"],
       [await write("publisher", "submit_skill_feedback", { name: "nothing", body: "x" }), "not_found"],
       [await write("writer", "create_skill", personal), "missing_scope"],
       [await write("writer", "create_skill", { files: { "a.md": "x" } }), "invalid_bundle"],

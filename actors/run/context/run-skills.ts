@@ -52,7 +52,7 @@ export class RunSkills implements ToolSkills {
     return writeSkill(store, this.#author, skill, deps.skillLibrary, deps);
   }
 
-  submitFeedback(feedback: Parameters<ToolSkills["submitFeedback"]>[0]): Promise<string> {
+  submitFeedback(feedback: Parameters<ToolSkills["submitFeedback"]>[0]): ReturnType<ToolSkills["submitFeedback"]> {
     const { store, deps } = this.#runContext;
     return writeFeedback(store, this.#author, feedback, deps);
   }

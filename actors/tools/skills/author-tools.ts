@@ -33,8 +33,9 @@ export const submitSkillFeedback: Tool = {
     { skills }: ToolContext,
   ) =>
     orRefused(async () => {
-      const feedback_id = await skills.submitFeedback({ name, body, suggested_patch });
-      return { text: JSON.stringify({ ok: true, name, feedback_id, status: "pending" }) };
+      const outcome = await skills.submitFeedback({ name, body, suggested_patch });
+      if (outcome.kind === "refused") return refused(outcome.error, "permission_denied");
+      return { text: JSON.stringify({ ok: true, name, feedback_id: outcome.id, status: "pending" }) };
     }),
 };
 
