@@ -372,7 +372,7 @@ describe("the jobs of skills", () => {
     usual();
   });
 
-  test("LIB-040 LIB-035 feedback on a personal skill is its owner's, who has it rewritten", async () => {
+  test("LIB-040 LIB-035 the owner alone decides feedback on a personal skill", async () => {
     const as = keys.bob;
     await create("diary", files("diary"), as, "/~me");
     await create("diary", files("diary"));
