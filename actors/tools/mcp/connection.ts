@@ -1,8 +1,8 @@
-import type { Client, Transport } from "@modelcontextprotocol/client";
+import type { Client } from "@modelcontextprotocol/client";
 import type { Env, Timer } from "../../../bus/env.ts";
 import { hopsMeta } from "../../../bus/protocol/hops.ts";
 import type { ToolContext, ToolResult } from "../tool.ts";
-import { limitInbound } from "./inbound-limits.ts";
+import { limitInbound, type McpTransport } from "./inbound-limits.ts";
 import { type Instructions, type ListedTool, readInstructions, readListed } from "./listed-tool.ts";
 import { readResult } from "./result.ts";
 
@@ -27,7 +27,7 @@ export interface McpEndpoint {
   /** The version of svc. */
   readonly version: string;
   /** Opens a transport. */
-  open(): Promise<Transport>;
+  open(): Promise<McpTransport>;
 }
 
 /** One connection to an MCP server, which all runs of a tenant share. It connects again after it was lost. */
@@ -37,7 +37,7 @@ export class McpConnection {
   readonly #listeners = new Set<() => void>();
   #client: Promise<Client> | null = null;
   /** The client of that promise and its transport, from before they connect. */
-  #live: { readonly client: Client; readonly transport: Transport } | null = null;
+  #live: { readonly client: Client; readonly transport: McpTransport } | null = null;
   #listed: Promise<readonly ListedTool[]> | null = null;
   #changing: Timer | null = null;
 

@@ -145,7 +145,11 @@ export class McpConnections {
       secrets: secret === null ? [] : [secret],
       endpoint: () => {
         const send = fetchWith(outgoing, this.#rules(server, agent, tenantId));
-        return { name: server.name, version, open: () => openHttpTransport(server, authorization, send) };
+        return {
+          name: server.name,
+          version,
+          open: () => openHttpTransport(server, authorization, send, this.#deps.env),
+        };
       },
     };
   }

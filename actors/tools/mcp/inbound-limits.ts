@@ -7,8 +7,11 @@ const requestsMax = 100;
 /** Messages of a server in one window of time, such as progress. */
 const messagesMax = 10_000;
 
+/** A transport that may want to know which of its requests are answered. */
+export type McpTransport = Transport & { answered?(id: unknown): void };
+
 /** Closes a transport whose server sends too many requests or messages of its own. */
-export function limitInbound<T extends Transport>(transport: T, env: Pick<Env, "monotonic">): T {
+export function limitInbound<T extends McpTransport>(transport: T, env: Pick<Env, "monotonic">): T {
   let receive: Transport["onmessage"];
   let windowEndsAt = 0;
   let requests = 0;
@@ -24,6 +27,7 @@ export function limitInbound<T extends Transport>(transport: T, env: Pick<Env, "
     if ("method" in message && "id" in message) requests++;
     if (requests > requestsMax || messages > messagesMax) void transport.close().catch(() => {});
     else receive?.(message, extra);
+    if (!("method" in message) && "id" in message) transport.answered?.(message.id);
   };
   // The SDK sets the receiver of a transport; it has no other place for a limit.
   Object.defineProperty(transport, "onmessage", {
