@@ -15,17 +15,11 @@ import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { openManifestDirectory } from "../../manifests/sources/files.ts";
 import { readDeployment } from "../deployment.ts";
 import { type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
+import { pluginsOf } from "../plugins.ts";
 import type { Command } from "./command.ts";
+import { type Connection, row } from "./connection-row.ts";
 import { listTable } from "./list-table.ts";
-
-/** A destination that the server may connect to. */
-interface Connection {
-  /** Host and port, or a description such as "any public host". */
-  readonly to: string;
-  readonly why: string;
-  /** The setting or manifest field that names it. */
-  readonly from: string;
-}
+import { serviceConnections } from "./service-connections.ts";
 
 /** `svc connections`: lists the connections that the server may open with these settings. Connects to nothing. */
 export const connectionsCommand: Command = {
@@ -36,6 +30,12 @@ export const connectionsCommand: Command = {
     const { settings, plugins } = await readDeployment(environment);
     const connections = [
       ...connectionsOf(settings, env),
+      ...serviceConnections(settings),
+      ...pluginsOf(settings).map((name) => ({
+        to: "hosts that the plugin documents",
+        why: `the plugin ${name}`,
+        from: "SVC_PLUGINS",
+      })),
       ...embedderRows(settings, env, plugins),
       ...connectionsOfManifests(settings, env),
     ];
@@ -171,16 +171,11 @@ function rowsOf({ metadata: { name }, spec }: Manifest): Connection[] {
     ...spec.mcp_servers.flatMap(({ name: server, url }) =>
       url === null ? [] : [row(url, `the MCP server ${server}`, `${name}: spec.mcp_servers`)],
     ),
+    ...spec.containers.flatMap(({ name: container, gateway_url }) =>
+      gateway_url === null ? [] : [row(gateway_url, `the container ${container}`, `${name}: spec.containers`)],
+    ),
     ...spec.peers.map(({ name: peer, url }) => row(url, `the agent ${peer}`, `${name}: spec.peers`)),
   ];
-}
-
-const ports: Readonly<Record<string, string>> = { "https:": "443", "wss:": "443", "http:": "80", "ws:": "80" };
-
-function row(url: string, why: string, from: string): Connection {
-  const target = URL.parse(url);
-  const port = target?.port || (ports[target?.protocol ?? ""] ?? "5432");
-  return { to: target === null ? "an invalid URL" : `${target.hostname}:${port}`, why, from };
 }
 
 function redisRow(url: string): Connection {

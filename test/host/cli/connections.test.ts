@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { settingsSections } from "../../../governance/settings/settings.ts";
 import { connectionsCommand } from "../../../host/cli/connections.ts";
 import { run, runJson, temporaryDirectory } from "./support.ts";
 
@@ -96,3 +97,32 @@ test("svc connections lists the bucket of the objects, and where its credentials
     for (const line of lines) assert.ok(found.includes(line), `${line} in ${found.join("\n")}`);
   }
 });
+
+/** Settings that turn on what the URLs are for. */
+const enabling: Readonly<Record<string, string>> = {
+  SVC_SEARCH_BACKEND: "searxng",
+  SVC_GITHUB_CLIENT_ID: "client",
+  SVC_GITHUB_OIDC_AUDIENCE: "svc",
+  SVC_GOOGLE_CLIENT_ID: "client",
+};
+
+for (const store of ["s3", "gcs"] as const)
+  test(`svc connections lists the host of every setting that is a URL, with the store ${store}`, async () => {
+    const bucket = { SVC_OBJECT_STORE: store, SVC_S3_BUCKET: "b", SVC_S3_REGION: "r", SVC_GCS_BUCKET: "b" };
+    const urls = settingsSections
+      .flatMap(({ settings }) => Object.values(settings) as readonly { name: string; kind: string }[])
+      .filter(({ kind }) => kind === "url")
+      .map(({ name }) => name)
+      .filter((name) => !name.startsWith(store === "s3" ? "SVC_GCS" : "SVC_S3"));
+    const hosts = urls.map((name) => `${name.toLowerCase().replaceAll("_", "-")}.example`);
+    const environment = Object.fromEntries(urls.map((name, at) => [name, `https://${hosts[at]}`]));
+
+    const { answer } = await runJson(connectionsCommand, [], { ...enabling, ...bucket, ...environment });
+
+    const found = (answer.connections as { to: string }[]).map(({ to }) => to);
+    assert.deepEqual(
+      hosts.filter((host) => !found.includes(`${host}:443`)),
+      [],
+    );
+    assert.ok(hosts.length > 5);
+  });
