@@ -22,6 +22,9 @@ const urls = [
   "http://[::ffff:127.0.0.1]:PORT/page",
   "http://[64:ff9b::7f00:1]:PORT/page",
   "http://[fe80::1%25eth0]:PORT/page",
+  "http://[2002:7f00:1::]:PORT/page",
+  "http://site.example@127.0.0.1:PORT/page",
+  "http://127.0.0.1\u200b:PORT/page",
   "http://localhost:PORT/page",
   "http://127.0.0.1.:PORT/page",
   "http://10.0.0.1/",
@@ -41,6 +44,8 @@ const urls = [
 const declared = {
   peers: (url: string) => ({ peers: [{ name: "them", url }] }),
   mcp_servers: (url: string) => ({ mcp_servers: [{ name: "them", url, transport: "http" }] }),
+  "mcp_servers-sse": (url: string) => ({ mcp_servers: [{ name: "them", url, transport: "sse" }] }),
+  containers: (url: string) => ({ containers: [{ name: "them", image: "i", gateway_url: url }] }),
 };
 const asked = {
   http_tools: { http_tools: [{ name: "open" }] },
@@ -70,9 +75,14 @@ describe("private addresses", () => {
         }),
       },
     }));
+    // The gateway of a container is asked at a path below its URL.
+    for (const path of ["/page/run", "/run"])
+      site.on(path, (_, response) => response.end('{"exit_code":0,"output":"the inner page"}'));
     site.on("/page", (_, response) => response.setHeader("content-type", "text/html").end("<p>the inner page</p>"));
-    const to = (path: string, location: string) =>
-      site.on(path, (_, response) => response.writeHead(307, { location }).end());
+    const to = (path: string, location: string): void => {
+      for (const each of [path, `${path}/run`])
+        site.on(each, (_, response) => response.writeHead(307, { location }).end());
+    };
     to("/to-loopback", `http://127.0.0.1:${site.port}/page`);
     to("/to-metadata", "http://169.254.169.254/latest");
     to("/to-file", "file:///etc/passwd");
@@ -91,20 +101,22 @@ describe("private addresses", () => {
     return `${text}\n${JSON.stringify(messages)}`;
   }
 
+  const inner = (): number => site.requests.filter(({ url }) => /^\/(?:page|run)/.test(url)).length;
+
   function check(kind: string, name: string, ask: (url: string, at: number) => Promise<string>): void {
     for (const [at, url] of urls.entries())
       test(`${name} does not reach ${url}`, async (t: TestContext) => {
         if (kind === "browser_tools" && !has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
-        const before = site.requests.filter(({ url: path }) => path === "/page").length;
+        const before = inner();
 
         const text = await ask(here(url), at);
 
         assert.doesNotMatch(text, /the inner page|root:/);
         assert.match(
           text,
-          /egress_blocked|transport_unavailable|invalid_arguments|is unavailable|invalid_manifest|must be/,
+          /egress_blocked|transport_unavailable|invalid_arguments|is unavailable|invalid_manifest|must be|gateway answered 307/,
         );
-        assert.equal(site.requests.filter(({ url: path }) => path === "/page").length, before);
+        assert.equal(inner(), before);
       });
   }
 
@@ -112,4 +124,6 @@ describe("private addresses", () => {
     check(kind, `a tool of ${kind}`, (url) => answer(kind.replace("_", "-"), "open", { url }));
   check("peers", "a peer", (_, at) => answer(`peers-${at}`, "peer__them", { message: "hello" }));
   check("mcp_servers", "an MCP server", (_, at) => answer(`mcp-servers-${at}`, "them__x", {}));
+  check("mcp_servers-sse", "an MCP server over SSE", (_, at) => answer(`mcp-servers-sse-${at}`, "them__x", {}));
+  check("containers", "the gateway of a container", (_, at) => answer(`containers-${at}`, "container__them", {}));
 });

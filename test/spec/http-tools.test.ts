@@ -31,8 +31,11 @@ const manifests = {
   agent: open,
   raw: { http_tools: [fetch({ format: "raw" })] },
   small: { http_tools: [fetch({ max_bytes: 1000 })] },
+  large: { http_tools: [fetch({ max_bytes: 5_000_000, timeout_ms: 60_000 })] },
+  slow: { http_tools: [fetch({ timeout_ms: 60_000 })] },
   brief: { http_tools: [fetch({ timeout_ms: 200 })] },
   post: { http_tools: [fetch({ methods: ["POST", "DELETE"] })] },
+  roams: { http_tools: [fetch({ methods: ["POST"], allow_any_host: true })] },
   below: { http_tools: [fetch({ path_prefix: "http://site.example/docs" })] },
   leaves: { http_tools: [fetch({ path_prefix: "http://site.example/docs", allow_any_host: true })] },
   fatal: { http_tools: [fetch({ fatal: true })] },
@@ -135,6 +138,7 @@ describe("http tools", () => {
     to("/v1/plain", "http://site.example/echo");
     to("/post-303", "/did", 303);
     to("/post-307", "/did", 307);
+    to("/post-away", "http://other.example/did", 307);
     to("/docs/away", "/page");
     to("/docs/far", "http://other.example/page");
   });
@@ -317,13 +321,98 @@ describe("http tools", () => {
     assert.equal(second?.headers["idempotency-key"], first?.headers["idempotency-key"]);
   });
 
-  test("an endless answer is closed when it is cut", async () => {
-    await fetched("small", { url: "http://site.example/endless" });
+  test("an idempotency key stays with its origin", async () => {
+    await fetched("roams", { url: "http://site.example/post-away", body: "x" });
 
-    const { requests } = site;
-    assert.equal(requests.at(-1)?.url, "/endless");
-    await eventually("the connection is closed", async () => site.connections <= 4);
+    const [first, second] = site.requests.slice(-2);
+
+    assert.match(String(first?.headers["idempotency-key"]), /^[\w-]{43}$/);
+    assert.deepEqual([second?.url, second?.headers["idempotency-key"]], ["/did", undefined]);
   });
+
+  test("an answer of 10 GB is cut at max_bytes, and its socket is closed", async () => {
+    let written = 0;
+    let isClosed = false;
+    site.on("/10-gb", (_, response) => {
+      response.writeHead(200, { "content-type": "text/plain", "content-length": 10_000_000_000 });
+      response.on("close", () => {
+        isClosed = true;
+      });
+      const more = (): void => {
+        while (!response.destroyed && response.write(Buffer.alloc(65_536, "x"))) written += 65_536;
+        if (!response.destroyed) response.once("drain", more);
+      };
+      more();
+    });
+
+    assert.match(await fetched("small", { url: "http://site.example/10-gb" }), /x{1000}\n\[cut/);
+
+    await eventually("the connection is closed", async () => isClosed);
+    // What the buffers of both sockets hold.
+    assert.ok(written < 50_000_000, String(written));
+  });
+
+  test("200 calls at once to a slow site hold 32 answers of a tenant at once, each up to max_bytes", async () => {
+    let open = 0;
+    let openMax = 0;
+    let served = 0;
+    const held: (() => void)[] = [];
+    site.on("/slow", (_, response) => {
+      openMax = Math.max(openMax, ++open);
+      response.writeHead(200, { "content-type": "text/plain" });
+      response.write(Buffer.alloc(100_000, "x"));
+      response.on("close", () => {
+        open--;
+        served++;
+      });
+      held.push(() => response.end());
+    });
+    mock.answer("scripted", inTurn(calls(["fetch", { url: "http://site.example/slow" }]), { text: "done" }));
+    const body = turn("slow", "go");
+
+    const turns = Array.from({ length: 200 }, () => server.request("POST", "/chat", { key: keys.alice, body }));
+    await eventually("the limit is reached", async () => open === 32);
+    const { status } = await server.request("POST", "/chat", { key: keys.bob, body: turn("none", "go") });
+    const atLimit = served;
+    await eventually("every answer has ended", async () => {
+      for (const end of held.splice(0)) end();
+      return served === 200;
+    });
+    const statuses = await Promise.all(turns);
+
+    assert.deepEqual([status, atLimit, openMax], [200, 0, 32]);
+    assert.ok(statuses.every((each) => each.status === 200));
+  });
+
+  for (const [kind, type, text] of [
+    ["HTML", "text/html", `<article>${"<p>Some <b>words</b> of <a href='/x'>it</a>.</p>\n".repeat(100_000)}</article>`],
+    ["JSON", "application/json", JSON.stringify(Array.from({ length: 160_000 }, (_, at) => ({ at, word: "words" })))],
+  ] as const)
+    test(`5 MB of ${kind} are converted while other requests are answered`, async () => {
+      let isSent = false;
+      site.on("/large", (_, response) => {
+        response.setHeader("content-type", type).end(text);
+        response.on("finish", () => {
+          isSent = true;
+        });
+      });
+      assert.ok(text.length > 4_000_000 && text.length < 5_000_000, String(text.length));
+
+      let isOver = false;
+      const fetching = fetched("large", { url: "http://site.example/large" }).finally(() => {
+        isOver = true;
+      });
+      await eventually("the page is sent", async () => isSent);
+      let answered = 0;
+      while (!isOver) {
+        await server.get("/health");
+        answered++;
+      }
+
+      assert.match(await fetching, /words/);
+      // A conversion on the thread of the requests would leave time for one or two.
+      assert.ok(answered >= 5, String(answered));
+    });
 
   test("SVC_EGRESS_PRIVATE opens its address and port to its tenants", async () => {
     const url = `http://127.0.0.1:${site.port}/page`;

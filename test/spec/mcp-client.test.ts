@@ -1,16 +1,21 @@
 // spec.mcp_servers: tools of real MCP servers, by the official SDK and the reference server, over http and sse.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { before, beforeEach, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import type { Tool } from "@modelcontextprotocol/server";
 import { calls, inTurn, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { type FaultName, faults } from "../support/fault-site.ts";
+import { startMcpBridge } from "../support/mcp-bridge.ts";
 import { type McpSite, startMcpSite } from "../support/mcp-site.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { onOneHost } from "../support/on-two-hosts.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
-import { cleanup } from "../support/temp.ts";
+import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
   alice: { tenant_id: "acme", sub: "alice", scopes: ["*"] },
@@ -19,6 +24,12 @@ const { env, keys } = apiKeys({
 });
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const token = "token-for-the-mcp-site-0123456789";
+
+/** Faults of a server from its first request on, and a manifest for each: an unavailable server is not asked again at once. */
+const connectFaults = (Object.keys(faults) as FaultName[]).filter((name) => !name.startsWith("hangs"));
+const deadOf = connectFaults.map((_, at) => `dead-${at}`);
+
+const filesServer = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-filesystem/dist/index.js"));
 
 function listed(name: string, more: Partial<Tool> = {}): Tool {
   return {
@@ -36,8 +47,13 @@ describe("MCP servers of a manifest", () => {
   let mock: MockModel;
   let everythingPort = 0;
   let ssePort = 0;
+  let filesPort = 0;
+  let folder = "";
   before(async () => {
     site = await startMcpSite(atEnd);
+    folder = tempDir(atEnd);
+    writeFileSync(join(folder, "notes.txt"), "the word is heron");
+    filesPort = await startMcpBridge(atEnd, filesServer, [folder]);
     [everythingPort, ssePort] = await Promise.all([reference("streamableHttp"), reference("sse")]);
     const at = (host: string, more: object = {}) => ({
       name: "site",
@@ -53,7 +69,8 @@ describe("MCP servers of a manifest", () => {
         ["live", {}],
         ["hostile", {}],
         ["many", {}],
-        ["dead", {}],
+        ["moving", {}],
+        ...deadOf.map((name) => [name, {}] as const),
         ["odd", {}],
         ["again", {}],
         ["faulty", {}],
@@ -68,12 +85,22 @@ describe("MCP servers of a manifest", () => {
         ["brief", { timeout_ms: 300 }],
       ].map(([name, more]) => [name as string, { mcp_servers: [at(`${name}.example`, more as object)] }]),
     );
-    const hosts = [...Object.keys(manifests), "gated", "screened"];
+    const hosts = [...Object.keys(manifests), "gated", "screened", "thousand", "crowded", "taken"];
     const resolve = Object.fromEntries(hosts.map((name) => [`${name}.example`, `127.0.0.1:${site.port}`]));
     ({ server, mock } = await startChat(atEnd, {
       models: ["scripted"],
+      routes: { narrow: { provider: "openai", model: "scripted", tools_max: 5 } },
       manifests: {
         ...manifests,
+        thousand: { mcp_servers: [at("thousand.example")], tools_retrieval: { enabled: true } },
+        crowded: { mcp_servers: [at("crowded.example")], model: { id: "narrow" } },
+        taken: {
+          mcp_servers: [at("taken.example")],
+          tools: ["calculator"],
+          client_tools: [{ name: "site__add", description: "The tool of the client." }],
+        },
+        bridged: { mcp_servers: [{ name: "files", url: "http://bridged.example/mcp", transport: "http" }] },
+        streamed: { mcp_servers: [{ name: "files", url: "http://streamed.example/sse", transport: "sse" }] },
         loopback: { mcp_servers: [{ name: "site", url: `http://127.0.0.1:${site.port}/mcp`, transport: "http" }] },
         metadata: { mcp_servers: [{ name: "site", url: "http://169.254.169.254/mcp", transport: "http" }] },
         parent: { pattern: "router", sub_agents: ["below"], network: { allow_hosts: ["other.example"] } },
@@ -92,6 +119,8 @@ describe("MCP servers of a manifest", () => {
         SVC_SECRET_TENANTS: JSON.stringify({ GRANTED: ["acme"] }),
         SVC_TEST_RESOLVE: JSON.stringify({
           ...resolve,
+          "bridged.example": `127.0.0.1:${filesPort}`,
+          "streamed.example": `127.0.0.1:${filesPort}`,
           "everything.example": `127.0.0.1:${everythingPort}`,
           "events.example": `127.0.0.1:${ssePort}`,
         }),
@@ -181,6 +210,87 @@ describe("MCP servers of a manifest", () => {
       assert.match(results[0] ?? "", /hello/);
       assert.match(results[1] ?? "", /\[image 1\]/);
     });
+
+  for (const [manifest, transport] of [
+    ["bridged", "streamable HTTP"],
+    ["streamed", "SSE"],
+  ] as const)
+    test(`MCP-007 server-filesystem works over ${transport}`, async () => {
+      const { results } = await run(manifest, [
+        ["files__read_text_file", { path: join(folder, "notes.txt") }],
+        ["files__read_text_file", { path: "/etc/passwd" }],
+      ]);
+
+      assert.match(results[0] ?? "", /the word is heron/);
+      assert.match(results[1] ?? "", /^\[tool error\/provider_error\] .*[Aa]ccess denied/s);
+    });
+
+  test("a list of 1,000 tools is read once for all runs, and retrieval shows 20 of them", {
+    skip: onOneHost("each host asks it once"),
+  }, async () => {
+    site.tools = Array.from({ length: 1_000 }, (_, at) => listed(`tool_${at}`, { description: `Reads part ${at}.` }));
+    await run("thousand");
+    const { digest } = (await server.get("/manifests/thousand/tools", { key: keys.alice })).json.servers[0].tools[777];
+
+    const ask = () => server.request("POST", "/chat", { key: keys.alice, body: turn("thousand", "Read part 777.") });
+    mock.answer("scripted", { text: "done" });
+    const answers = await Promise.all(Array.from({ length: 8 }, ask));
+
+    assert.ok(answers.every(({ status }) => status === 200));
+    assert.match(digest, /^[0-9a-f]{64}$/);
+    assert.equal(site.methods.filter((method) => method === "tools/list").length, 1);
+    const offered = (mock.requests.at(-1)?.body.tools ?? []) as { function: { name: string } }[];
+    assert.equal(offered.length, 20);
+    assert.ok(offered.some((tool) => tool.function.name === "site__tool_777"));
+  });
+
+  test("a run whose server lists more tools than tools_max fails by name, after it was accepted", async () => {
+    site.tools = Array.from({ length: 6 }, (_, at) => listed(`tool_${at}`));
+    const body = turn("crowded", "go", { thread_id: "crowded" });
+
+    const { status, json } = await server.request("POST", "/chat", { key: keys.alice, body });
+
+    const { messages } = (await server.get("/chat/history/crowded", { key: keys.alice })).json;
+    assert.deepEqual([status, json.error], [422, "too_many_tools"]);
+    assert.match(json.message, /has 6 tools, and narrow takes at most 5: spec\.tools_retrieval/);
+    assert.equal(messages[0].content, "go");
+  });
+
+  test("a run keeps the list it began with when its server changes it between two calls", async () => {
+    site.answer = (name) => {
+      site.tools = [listed("other")];
+      site.changed();
+      return { content: [{ type: "text", text: name }] };
+    };
+    const from = mock.requests.length;
+    mock.answer("scripted", inTurn(calls(["site__add", {}]), calls(["site__ask", {}]), { text: "done" }));
+
+    await server.request("POST", "/chat", { key: keys.alice, body: turn("moving", "go") });
+
+    const own = mock.requests.slice(from);
+    const names = own.map(({ body }) =>
+      (body.tools as { function: { name: string } }[]).map((tool) => tool.function.name).join(),
+    );
+    assert.deepEqual(names, Array(3).fill("site__add,site__ask"));
+    assert.deepEqual(
+      shown(own.at(-1)).flatMap(({ role, content }) => (role === "tool" ? [content] : [])),
+      ["add", "ask"],
+    );
+  });
+
+  test("a tool named like a built-in one, or like another tool of the agent, replaces neither", async () => {
+    site.tools = [listed("calculator"), listed("add", { description: "The tool of the server." })];
+
+    const { tools, results, own } = await run("taken", [["calculator", { expression: "6*7" }]]);
+
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ["calculator", "site__add", "site__calculator"],
+    );
+    assert.equal(tools.find(({ name }) => name === "site__add")?.description, "The tool of the client.");
+    assert.deepEqual(results, ["42"]);
+    assert.match(JSON.stringify(own[0]?.body.messages), /the name site__add is taken/);
+  });
 
   test("MCP-007 auth is sent as a bearer token, resolved from secret:NAME, and hidden in answers", async () => {
     site.answer = (_name, _args, context) => {
@@ -473,23 +583,18 @@ describe("MCP servers of a manifest", () => {
     await eventually("the server hears of it", async () => cancelled);
   });
 
-  for (const [what, respond] of [
-    ["answers 500", (response) => response.writeHead(500).end("no")],
-    ["answers HTML", (response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>")],
-    ["resets connections", (response) => response.destroy()],
-    [
-      "redirects to loopback",
-      (response) => response.writeHead(302, { location: `http://127.0.0.1:${site.port}/mcp` }).end(),
-    ],
-  ] as readonly (readonly [string, (response: import("node:http").ServerResponse) => void])[])
+  // A silent server costs nine seconds, and is left out in the same way: see the faults of stdio servers.
+  for (const [at, what] of connectFaults.entries())
     test(`a server that ${what} is left out and named to the model`, async () => {
-      site.instead = (_request, response) => {
-        respond(response);
+      site.instead = (request, response) => {
+        faults[what](response, request, site, "");
         return true;
       };
 
-      const { tools, own } = await run("dead");
+      const { tools, own } = await run(deadOf[at] as string);
 
+      assert.ok(site.headers.length > 0);
+      assert.ok(!site.requests.some((url) => url === "/inner"));
       assert.deepEqual(tools, []);
       assert.match(JSON.stringify(own[0]?.body.messages), /the MCP server site is unavailable/);
     });

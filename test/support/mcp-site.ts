@@ -15,6 +15,8 @@ export interface McpSite {
   readonly port: number;
   /** Headers of the requests so far, oldest first. */
   readonly headers: IncomingMessage["headers"][];
+  /** Paths of the requests so far. */
+  readonly requests: string[];
   /** Methods of the requests so far. */
   readonly methods: string[];
   /** The listed tools. */
@@ -43,6 +45,7 @@ export async function startMcpSite(atEnd: Cleanup): Promise<McpSite> {
   });
   const http = createServer((request, response) => {
     site.headers.push(request.headers);
+    site.requests.push(request.url ?? "");
     if (site.instead?.(request, response)) return;
     void (async () => {
       const parts: Buffer[] = [];
@@ -82,6 +85,7 @@ export async function startMcpSite(atEnd: Cleanup): Promise<McpSite> {
   const site: McpSite = {
     port,
     headers: [],
+    requests: [],
     methods: [],
     tools: [],
     answer: () => ({ content: [{ type: "text", text: "ok" }] }),
