@@ -185,19 +185,34 @@ describe("documents with an embedder", () => {
     assert.equal((await server.get("/embeddings/status", { key: keys.reader })).status, 403);
   });
 
-  test("a vector with NaN is not stored, and its text is found by words", async () => {
-    mock.answer("meanings", ({ body }) => {
-      const inputs = body.input as readonly string[];
-      const data = inputs.map((_, index) => ({ object: "embedding", index, embedding: new Array(16).fill("NaN") }));
-      return jsonScript(200, { object: "list", data, model: body.model, usage: { prompt_tokens: 1, total_tokens: 1 } });
-    });
-    await post("Broken", "A pelican.");
-    const asked = () => mock.requests.filter(({ body }) => JSON.stringify(body).includes("pelican")).length;
-    await eventually("a call for its vector", async () => asked() > 0 || undefined);
+  for (const [form, word, embedding] of [
+    ["a list with NaN as a text", "pelican", new Array(16).fill("NaN")],
+    ["base64 with one NaN", "walrus", Buffer.from(new Float32Array([Number.NaN, ...Array(15).fill(1)]).buffer)],
+    ["base64 with infinity", "ostrich", Buffer.from(new Float32Array([Infinity, ...Array(15).fill(1)]).buffer)],
+  ] as const)
+    test(`a vector that is ${form} is not stored, and its text is found by words`, async () => {
+      mock.answer("meanings", ({ body }) => {
+        const inputs = body.input as readonly string[];
+        const vector = Buffer.isBuffer(embedding) ? embedding.toString("base64") : embedding;
+        const data = inputs.map((_, index) => ({ object: "embedding", index, embedding: vector }));
+        return jsonScript(200, {
+          object: "list",
+          data,
+          model: body.model,
+          usage: { prompt_tokens: 1, total_tokens: 1 },
+        });
+      });
+      const logged = server.logs.length;
+      await post(word, `A ${word}.`);
+      const asked = () => mock.requests.filter(({ body }) => JSON.stringify(body).includes(word)).length;
+      await eventually("a call for its vector", async () => asked() > 0 || undefined);
+      await eventually("the refusal of its vector", async () =>
+        server.logs.slice(logged).some(({ msg }) => msg === "stored texts get no vectors: the embedder fails"),
+      );
 
-    assert.deepEqual(await search("pelican"), [{ title: "Broken", channels: ["lexical"] }]);
-    assert.deepEqual((await listed()).Broken, [0, 1]);
-  });
+      assert.deepEqual(await search(word), [{ title: word, channels: ["lexical"] }]);
+      assert.deepEqual((await listed())[word], [0, 1]);
+    });
 
   test("SET-013 vectors of another length are refused, and the log names the setting", async () => {
     mock.answer("meanings", ({ body }) => meanings(body, 24));
