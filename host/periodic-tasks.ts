@@ -43,6 +43,7 @@ import type { PeriodicTask } from "./task-runner.ts";
 export type TaskSettings = Pick<
   Settings,
   | "auditKey"
+  | "triggers"
   | "repoCheckoutRoot"
   | "repoCheckoutTtlDays"
   | "repoCloneTimeoutSeconds"

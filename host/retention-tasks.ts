@@ -11,19 +11,19 @@ import {
   deleteExpired,
   deleteFinishedEvaluations,
   deleteFinishedSkillEvals,
-  deleteFinishedWorkflowRuns,
   deleteOldBodies,
   deleteOldDeliveries,
   deleteOldRuns,
 } from "../storage/tables/expired.ts";
 import { deleteByRetention, eraseOldLogs, type Retention } from "./retention.ts";
+import { dropOldRevisions, eraseOldWorkflowRuns } from "./workflow-retention.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
 interface Deps {
-  readonly settings: Retention & Pick<Settings, "auditKey" | "runRetentionDays">;
+  readonly settings: Retention & Pick<Settings, "auditKey" | "runRetentionDays" | "triggers">;
   readonly store: Store;
   readonly env: Env;
   readonly bus: Bus;
@@ -91,9 +91,10 @@ async function sweepRuns(deps: Deps): Promise<void> {
     await eraseOldLogs(deps, until);
     await deleteOldRuns(store, until);
     await deleteFinishedEvaluations(store, until);
-    await deleteFinishedWorkflowRuns(store, until);
+    await eraseOldWorkflowRuns(deps, until);
     await deleteFinishedSkillEvals(store, until);
     await deleteOldDeliveries(store, until);
   }
+  await dropOldRevisions(deps);
   await deleteOldBodies(store);
 }

@@ -26,7 +26,7 @@ import {
 
 const dayMs = 86_400_000;
 /** Threads deleted in parallel. */
-const threadsAtOnce = 10;
+export const threadsAtOnce = 10;
 /** Event logs of runs without a thread that are deleted in parallel. */
 const logsAtOnce = 50;
 /** Max time to delete one thread, because its tasks are ended first. */
@@ -43,7 +43,8 @@ export type Retention = Pick<
   | "sessionRetentionDays"
 >;
 
-interface EraseDeps {
+/** The services that delete threads. */
+export interface EraseDeps {
   readonly store: Store;
   readonly bus: Bus;
   readonly log: Pick<Logger, "warn">;
@@ -161,19 +162,31 @@ function eraseIdle(deps: EraseDeps, until: number): Promise<number> {
   );
 }
 
-/** Deletes one thread. A thread that is busy or fails to delete is left for the next sweep, and does not stop the others. */
 async function erase(
-  { bus, log }: EraseDeps,
+  deps: EraseDeps,
   tenantId: string,
   suffix: string,
   asked: { readonly idle_since?: number },
 ): Promise<boolean> {
+  return (await eraseThread(deps, tenantId, suffix, asked)) === "deleted";
+}
+
+/**
+ * Deletes one thread; `kept` is also the answer for one that is not there. A thread that is busy or fails to delete is left for the next sweep,
+ * and does not stop the others.
+ */
+export async function eraseThread(
+  { bus, log }: EraseDeps,
+  tenantId: string,
+  suffix: string,
+  asked: { readonly idle_since?: number },
+): Promise<"deleted" | "kept" | "failed"> {
   const address = threadAddress(tenantId, suffix);
   try {
-    return (await bus.ask(address, "erase", asked, { deadlineMs: eraseMsMax })).deleted;
+    return (await bus.ask(address, "erase", asked, { deadlineMs: eraseMsMax })).deleted ? "deleted" : "kept";
   } catch (error) {
     if (!(error instanceof SvcError && error.code === "run_in_progress"))
       log.warn({ err: error, thread: address.key }, "expired rows could not be deleted; the sweep tries again");
-    return false;
+    return "failed";
   }
 }

@@ -7,6 +7,7 @@ import type { AskedWorkflow, IfMatch } from "../../bus/protocol/workflow.ts";
 import { auditOp } from "../../governance/audit.ts";
 import { type Checked, checkDefinition } from "../../governance/workflows/check.ts";
 import { isRecord } from "../../governance/workflows/definition.ts";
+import { pinnedRevisions } from "../../governance/workflows/pinned-revisions.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import {
   anyWorkflow,
@@ -84,7 +85,11 @@ export const workflowsActor = defineActor<"workflows", WorkflowsState, WorkflowD
         payload: { workflow_id: id, revision: row.revision },
       } as const;
       const ops = [auditOp(store, { env, mask: deps.mask }, event)];
-      await removeWorkflow(store, row, { now: env.now(), pinned: pinnedOf(store, id, deps), ops });
+      await removeWorkflow(store, row, {
+        now: env.now(),
+        pinned: pinnedRevisions(deps.settings, store.tenantId, id),
+        ops,
+      });
       return {};
     },
   },
@@ -111,16 +116,9 @@ async function save(
     {
       now: env.now(),
       limit: deps.settings.tenantStoredBytes,
-      pinned: pinnedOf(store, id, deps),
+      pinned: pinnedRevisions(deps.settings, store.tenantId, id),
       ops: [auditOp(store, { env, mask: deps.mask }, event)],
     },
-  );
-}
-
-/** Returns the revisions that triggers name, which stay (decision 239). */
-function pinnedOf({ tenantId }: TenantStore, id: string, { settings }: WorkflowDeps): number[] {
-  return settings.triggers.flatMap(({ tenant_id, workflow, revision }) =>
-    tenant_id === tenantId && workflow === id && revision != null ? [revision] : [],
   );
 }
 

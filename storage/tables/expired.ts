@@ -17,7 +17,6 @@ import { deleteOldSignInGrants } from "./sign-in-grants.ts";
 import { deleteOldSkillEvals } from "./skill-evals.ts";
 import { deleteOldTrees } from "./skill-upstreams.ts";
 import { deleteExpiredLeases } from "./thread-leases.ts";
-import { deleteOldWorkflowRuns } from "./workflow-runs.ts";
 
 /** Time that the spending of a budget is kept after the beginning of its period: more than a year. */
 const spendingKeptMs = 400 * 86_400_000;
@@ -83,16 +82,6 @@ export async function deleteFinishedEvaluations(store: Store, until: number): Pr
     const deleted = await deleteOldEvalRuns(store, until, 5);
     total += deleted;
     if (deleted < 5) return total;
-  }
-}
-
-/** Deletes runs of workflows that finished at or before `until`, in batches. Returns their number. */
-export async function deleteFinishedWorkflowRuns(store: Store, until: number): Promise<number> {
-  let total = 0;
-  while (true) {
-    const deleted = await deleteOldWorkflowRuns(store, until, 50);
-    total += deleted;
-    if (deleted < 50) return total;
   }
 }
 

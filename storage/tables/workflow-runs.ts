@@ -1,7 +1,7 @@
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { list } from "../store/list.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
-import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import {
   insertInto,
   integer,
@@ -159,7 +159,13 @@ const selectOpenNth = tenantSql(
 );
 const selectOld = systemSql(
   "workflow_runs_old",
-  "SELECT tenant_id, id, workflow_id, revision FROM workflow_runs WHERE finished_at <= ? ORDER BY finished_at, tenant_id, id LIMIT ?",
+  `SELECT tenant_id, id, finished_at FROM workflow_runs WHERE finished_at <= ? AND (finished_at, tenant_id, id) > (?, ?, ?)
+   ORDER BY finished_at, tenant_id, id LIMIT ?`,
+);
+const selectWorked = tenantSql(
+  "workflow_steps_worked",
+  `SELECT step_id, item FROM workflow_steps WHERE tenant_id = :tenant AND run_id = ? AND child_run_id IS NOT NULL
+   ORDER BY step_id, item`,
 );
 const deleteRun = tenantSql("workflow_run_delete", "DELETE FROM workflow_runs WHERE tenant_id = :tenant AND id = ?");
 const deleteSteps = tenantSql(
@@ -267,13 +273,33 @@ export function endRestoredWorkflowRunsOp(store: Scope): WriteOp {
   return store.op(endRestored, []);
 }
 
-/** Deletes up to `limit` runs that finished at or before `until`, with their steps. Returns their number. */
-export async function deleteOldWorkflowRuns(store: Store, until: number, limit: number): Promise<number> {
-  const old = (await store.system.read(selectOld, until, limit)) as unknown as Omit<DueWorkflowRun, "wake_at">[];
-  for (const { tenant_id, id } of old) {
-    const tenant = store.tenant(tenant_id);
-    // A run that a restore has ended still has its budget.
-    await tenant.write([tenant.op(deleteSteps, [id]), ...leaveBudgetOps(tenant, id), tenant.op(deleteRun, [id])]);
-  }
-  return old.length;
+/** A run that has ended. */
+export interface EndedWorkflowRun {
+  readonly tenant_id: string;
+  readonly id: string;
+  readonly finished_at: number;
+}
+
+/** Returns runs that finished at or before `until`, in pages. */
+export async function oldWorkflowRuns(
+  store: Scope,
+  until: number,
+  after: EndedWorkflowRun | null,
+  limit: number,
+): Promise<EndedWorkflowRun[]> {
+  const { finished_at = -1, tenant_id = "", id = "" } = after ?? {};
+  return (await store.read(selectOld, until, finished_at, tenant_id, id, limit)) as unknown as EndedWorkflowRun[];
+}
+
+/** Returns the steps and items of a run for which durable runs have worked. Each has a thread. */
+export async function workedUnits(
+  store: TenantStore,
+  runId: string,
+): Promise<Pick<WorkflowStepRow, "step_id" | "item">[]> {
+  return (await store.read(selectWorked, runId)) as unknown as Pick<WorkflowStepRow, "step_id" | "item">[];
+}
+
+/** Deletes an ended run with its steps, and its budget, which a run that a restore has ended still has. */
+export async function deleteWorkflowRun(store: TenantStore, id: string): Promise<void> {
+  await store.write([store.op(deleteSteps, [id]), ...leaveBudgetOps(store, id), store.op(deleteRun, [id])]);
 }

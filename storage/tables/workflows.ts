@@ -1,6 +1,6 @@
 import { list } from "../store/list.ts";
-import { tenantSql } from "../store/statements.ts";
-import type { TenantStore, WriteOp } from "../store/store.ts";
+import { systemSql, tenantSql } from "../store/statements.ts";
+import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 import type { JobOwner } from "./jobs.ts";
 import { writeStored } from "./stored-bytes.ts";
@@ -102,6 +102,13 @@ const forgetDeleted = tenantSql(
      AND NOT EXISTS (SELECT 1 FROM workflow_revisions v WHERE v.tenant_id = :tenant AND v.workflow_id = workflows.id)`,
 );
 
+const selectDeletedStored = systemSql(
+  "workflows_deleted_stored",
+  `SELECT tenant_id, id, revision FROM workflows w WHERE state = 'deleted' AND (tenant_id, id) > (?, ?) AND EXISTS
+     (SELECT 1 FROM workflow_revisions v WHERE v.tenant_id = w.tenant_id AND v.workflow_id = w.id)
+   ORDER BY tenant_id, id LIMIT ?`,
+);
+
 const workflowById = selectOne(workflowTable, ["id"]);
 
 /** Returns a revision of a workflow, also of a deleted one. */
@@ -181,6 +188,32 @@ export async function removeWorkflow(
     store.op(forgetDeleted, []),
     ...ops,
   ]);
+}
+
+/** A deleted workflow. */
+export type DeletedWorkflow = Pick<WorkflowRow, "id" | "revision"> & { readonly tenant_id: string };
+
+/** Returns the deleted workflows that still have revisions, in pages. */
+export async function deletedWithRevisions(
+  store: Scope,
+  after: DeletedWorkflow | null,
+  limit: number,
+): Promise<DeletedWorkflow[]> {
+  const rows = await store.read(selectDeletedStored, after?.tenant_id ?? "", after?.id ?? "", limit);
+  return rows as unknown as DeletedWorkflow[];
+}
+
+/** Deletes the revisions of a deleted workflow that no run needs any more, except `pinned` ones. */
+export async function dropUnneeded(
+  store: TenantStore,
+  { id, revision }: Pick<WorkflowRow, "id" | "revision">,
+  pinned: readonly number[],
+): Promise<void> {
+  const old = await unneeded(store, id, revision, pinned);
+  if (old.length === 0) return;
+  const freed = old.reduce((sum, one) => sum + one.bytes, 0);
+  const ops = old.flatMap((one) => dropOps(store, id, one.revision));
+  await writeStored(store, { kind: "workflows", bytes: -freed }, 0, ops);
 }
 
 /** Requires a revision in the batch that begins a run of it. Refuses with conflict if it was deleted. */

@@ -2,18 +2,27 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { pino } from "pino";
+import { newStep } from "../../actors/workflow/step-state.ts";
 import { Bus } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
-import { loadSettings } from "../../governance/settings/settings.ts";
+import { loadSettings, type Settings } from "../../governance/settings/settings.ts";
 import { deleteByRetention, eraseOldLogs } from "../../host/retention.ts";
+import { dropOldRevisions, eraseOldWorkflowRuns } from "../../host/workflow-retention.ts";
 import { auditPage, insertAuditOp } from "../../storage/tables/audit.ts";
 import { acceptDurableOp, durableRowById, endDurableOp } from "../../storage/tables/durable-rows.ts";
 import { deleteEndedDurables } from "../../storage/tables/durable-sweeps.ts";
 import { noteRetentionOp } from "../../storage/tables/manifest-retention.ts";
 import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
+import {
+  beginWorkflowRunOps,
+  stepsOfRun,
+  type WorkflowRunRow,
+  workflowRunById,
+} from "../../storage/tables/workflow-runs.ts";
+import { removeWorkflow, saveWorkflow, workflowRevision } from "../../storage/tables/workflows.ts";
 import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
@@ -151,4 +160,50 @@ test("retention_days of a manifest deletes its idle threads and ended runs alone
     named("get").map((one) => (one as { name: string }[])[3]?.name),
     ["brief", "changed", "brief"],
   );
+});
+
+test("runs of workflows are deleted with their threads, and then the revisions that no run needs", async (t) => {
+  const { store, bus, log, acme, asked, told } = await owned(t);
+  const saver = { sub: "ann", scopes: [], scheme: "none", issuer: "" };
+  const workflow = { id: "flow", name: "", description: "", definition: "{}", saver };
+  const save = { now: 1, limit: 0, pinned: [], ops: [] };
+  let row = await saveWorkflow(acme, undefined, workflow, save);
+  while (row.revision < 4) row = await saveWorkflow(acme, row, workflow, save);
+  const runOf = (id: string, revision: number, finished_at: number | null): WorkflowRunRow => ({
+    ...{ id, workflow_id: "flow", revision, status: "succeeded", inputs: "{}", taint: [], outputs: null, error: null },
+    ...{ version: 1, starter: saver, cause: "request", seed: "s", cost_usd: 0, ts: 1, finished_at, wake_at: null },
+  });
+  const worked = (id: string, step: string, item?: number) => ({ ...newStep(id, step, item), child_run_id: "child" });
+  const steps = (id: string) => [worked(id, "a"), newStep(id, "b"), worked(id, "m", 0), worked(id, "m", 1)];
+  await acme.write([
+    ...beginWorkflowRunOps(acme, runOf("old", 1, 5), steps("old")),
+    ...beginWorkflowRunOps(acme, runOf("stuck", 2, 6), [worked("stuck", "bad")]),
+    ...beginWorkflowRunOps(acme, runOf("young", 3, 50), steps("young")),
+    ...beginWorkflowRunOps(acme, runOf("open", 3, null), steps("open")),
+  ]);
+  await removeWorkflow(acme, row, { now: 9, pinned: [4], ops: [] });
+  const trigger = { tenant_id: "acme", workflow: "flow", revision: 4 };
+  const settings = { triggers: [trigger] } as unknown as Settings;
+  const revisions = async () => {
+    const found = await Promise.all([1, 2, 3, 4].map((revision) => workflowRevision(acme, "flow", revision)));
+    return found.flatMap((one) => (one === undefined ? [] : [one.revision]));
+  };
+  const before = await revisions();
+
+  await eraseOldWorkflowRuns({ store, bus, log }, 10);
+  await dropOldRevisions({ store, bus, log, settings });
+
+  const runs = await Promise.all(["old", "stuck", "young", "open"].map((id) => workflowRunById(acme, id)));
+  assert.deepEqual(before, [1, 2, 3, 4]);
+  assert.deepEqual(
+    runs.map((run) => run?.id),
+    [undefined, "stuck", "young", "open"],
+  );
+  assert.deepEqual(
+    asked.map((one) => (one as string[])[2]),
+    ["acme:workflow:old:a", "acme:workflow:old:m:0", "acme:workflow:old:m:1", "acme:workflow:stuck:bad"],
+  );
+  assert.deepEqual(told, ["acme:workflow:stuck:bad"]);
+  assert.deepEqual(await stepsOfRun(acme, "old"), []);
+  assert.deepEqual(await revisions(), [2, 3, 4]);
 });

@@ -151,6 +151,7 @@ const acrossTenants = [
   "workflow_runs_due",
   "workflow_runs_end_restored",
   "workflow_runs_old",
+  "workflows_deleted_stored",
 ];
 
 /** The index that serves each filter; without it SQLite would read all rows of the tenant. */
