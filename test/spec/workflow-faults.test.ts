@@ -156,8 +156,17 @@ describe("workflows under faults", () => {
     const tooMany = (await begin({ inputs: { any: { type: "any" } }, steps: [step("a", "map", items)] }, { any: many }))
       .path;
 
+    const half = {
+      inputs: { big: { type: "text" } },
+      steps: [text("a", "{{inputs.big}}"), text("b", "{{inputs.big}}")],
+    };
+    const outputs = { a: "$steps.a.text", b: "$steps.b.text" };
+    const whole = (await begin({ ...half, outputs }, { big })).path;
+    const steps = Array.from({ length: 42 }, (_, at) => text(`s${at}`, "{{inputs.big}}"));
+    const sum = (await begin({ inputs: { big: { type: "text" } }, steps }, { big })).path;
+
     const errors = await Promise.all(
-      [double, expanded, noList, tooMany].map(async (path) => (await ended(path)).error),
+      [double, expanded, noList, tooMany, whole, sum].map(async (path) => (await ended(path)).error),
     );
 
     for (const [at, code] of [
@@ -168,6 +177,39 @@ describe("workflows under faults", () => {
     ].entries())
       assert.match(errors[at], new RegExp(`^step_failed: a: ${code}`));
     assert.match(errors[0], /steps\.a\.text has more than 262144 bytes/);
+    assert.match(errors[4], /^output_too_large: the outputs have more than 262144 bytes/);
+    assert.match(errors[5], /^step_failed: s\d+: output_too_large: with steps\.s\d+\.text .* more than 8388608 bytes/);
+  });
+
+  test("WF-009 names of prototypes are names, and a reference into nothing is null", async () => {
+    const nothing = [
+      "steps.constructor.text.length",
+      "inputs.any.constructor.name",
+      "inputs.any.list.7.x",
+      "inputs.any.list.length",
+    ];
+    const { path } = await begin(
+      {
+        inputs: { valueOf: { type: "text", required: true }, any: { type: "any" } },
+        steps: [
+          text("constructor", "<{{inputs.valueOf}}>"),
+          text("toString", "{{steps.constructor.text}}{{input.hasOwnProperty}}", {
+            inputs: { hasOwnProperty: "$steps.constructor.text" },
+          }),
+          text("nothing", `[${nothing.map((one) => `{{${one}}}`).join("")}]`),
+        ],
+        outputs: {
+          isPrototypeOf: "$steps.toString.text",
+          nothing: "$steps.nothing.text",
+          length: "$inputs.any.list.length",
+        },
+      },
+      { valueOf: "x", any: { list: [1] } },
+    );
+
+    const record = await ended(path);
+
+    assert.deepEqual(record.outputs, { isPrototypeOf: "<x><x>", nothing: "[]", length: null }, record.error);
   });
 
   test("WF-009 a map of 1,000 items keeps their order", async () => {

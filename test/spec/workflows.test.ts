@@ -53,6 +53,10 @@ for (const dialect of gateDialects)
           agent: {},
           sums: { tools: ["calculator"] },
           gated: { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
+          wary: {
+            tools: ["calculator"],
+            approvals: [{ id: "wary", tools: ["calculator"], when_tainted: ["trigger"] }],
+          },
           guarded: { auth: { inbound: { required_scopes: ["reports:run"] } } },
           keyed: { auth: { inbound: { schemes: ["api_key"] } } },
           broken: { model: { id: "failing" } },
@@ -73,6 +77,10 @@ for (const dialect of gateDialects)
                 scopes: ["reports:run"],
               },
               inputs: { title: "/issue/title", kind: "$event", id: "$delivery", gone: "/nothing/here" },
+            },
+            tainted: {
+              ...{ tenant: "acme", workflow: "tainted", scheme: "standard", secret: hookSecret },
+              inputs: { sum: "/sum" },
             },
             schemed: { tenant: "acme", workflow: "schemed", scheme: "standard", secret: hookSecret },
             old: {
@@ -364,8 +372,8 @@ for (const dialect of gateDialects)
       assert.deepEqual([owner.json.error, other.status], ["same_principal", 200]);
     });
 
-    test("WF-009 a map works on each item and keeps their order", async () => {
-      const record = await run(
+    test("WF-009 WF-012 a map works on each item, keeps their order, and has their transcripts", async () => {
+      const path = await begin(
         {
           inputs: { names: { type: "list", required: true } },
           steps: [
@@ -380,10 +388,24 @@ for (const dialect of gateDialects)
         { names: ["a", "b", "c", "d", "e"] },
       );
 
+      const record = await ended(path);
+      const transcript = await get(`${path}/steps/each/thread?item=2`);
+      const without = await Promise.all(
+        ["", "?item=5", "?item=1000"].map((item) => get(`${path}/steps/each/thread${item}`)),
+      );
+
       assert.equal(record.status, "succeeded", record.error);
       assert.deepEqual(
         record.outputs.all,
         ["a", "b", "c", "d", "e"].map((name, at) => `Echo: ${at}: ${name}`),
+      );
+      assert.deepEqual(
+        transcript.json.messages.map(({ content }: { content: string }) => content),
+        ["2: c", "Echo: 2: c"],
+      );
+      assert.deepEqual(
+        without.map(({ status }) => status),
+        [404, 404, 422],
       );
     });
 
@@ -449,16 +471,67 @@ for (const dialect of gateDialects)
       });
       await eventually("the model is asked", async () => mock.requests.some(({ body }) => body.model === "held"));
 
-      const cancelled = await post(`${path}/cancel`, {});
+      const [cancelled, meanwhile] = await Promise.all([post(`${path}/cancel`, {}), post(`${path}/cancel`, {})]);
       const record = await ended(path);
       const again = await post(`${path}/cancel`, {});
 
       assert.equal(cancelled.status, 202);
+      assert.ok([202, 409].includes(meanwhile.status), meanwhile.text);
       assert.ok(["cancelling", "cancelled"].includes(cancelled.json.status));
       assert.equal(record.status, "cancelled");
       assert.equal(stateOf(record, "after").status, "cancelled");
       assert.deepEqual([again.status, again.json.error], [409, "run_finished"]);
       held.open();
+    });
+
+    test("WF-011 a cancel closes the request of an approval step", async () => {
+      const path = await begin({ steps: [step("close", "approval", { message: "Send it?" })], outputs: {} });
+      await until(path, "waiting");
+      const asked = (await get("/approvals")).json.items.find(
+        ({ rule_id }: { rule_id: string }) => rule_id === "workflow:close",
+      );
+
+      await post(`${path}/cancel`, {});
+      const record = await ended(path);
+      const late = await post(`/approvals/${asked.approval_id}/decide`, { decision: "approved" }, "ben");
+
+      assert.deepEqual([record.status, stateOf(record, "close").status], ["cancelled", "cancelled"]);
+      assert.deepEqual([late.status, late.json.error], [409, "approval_not_pending"]);
+      assert.equal((await get(`/approvals/${asked.approval_id}`)).json.status, "denied");
+    });
+
+    test("WF-009 a run ends after its starter has lost access", async () => {
+      const { json: made } = await post("/keys", { scopes: ["workflows:write"] });
+      const id = fresh();
+      await put(id, {
+        steps: [step("pause", "wait", { seconds: 1 }), step("after", "template", { text: "x" }, { needs: ["pause"] })],
+      });
+      const started = await server.request("POST", `/workflows/${id}/runs`, { key: made.key, body: {} });
+      const removed = await server.request("DELETE", `/keys/${made.id}`, as("ann"));
+
+      const record = await ended(`/workflows/${id}/runs/${started.json.run_id}`);
+
+      assert.deepEqual([started.status, removed.status], [202, 200], started.text);
+      assert.deepEqual([record.status, record.error], ["failed", "principal_revoked"]);
+      assert.equal(stateOf(record, "after").status, "cancelled");
+    });
+
+    test("WF-006 the newest 50 revisions stay, and an older one while a run needs it", async () => {
+      const id = fresh();
+      const pausing = { steps: [step("ask", "approval", { message: "?", ttl_seconds: 600 })], outputs: {} };
+      await put(id, pausing);
+      const { json } = await post(`/workflows/${id}/runs`, { inputs: {} });
+      for (let revision = 2; revision <= 53; revision++) await put(id, pausing);
+
+      const stored = await Promise.all(
+        [1, 2, 3, 4, 53].map((revision) => get(`/workflows/${id}?revision=${revision}`)),
+      );
+      await post(`/workflows/${id}/runs/${json.run_id}/cancel`, {});
+
+      assert.deepEqual(
+        stored.map(({ status }) => status),
+        [200, 404, 404, 200, 200],
+      );
     });
 
     test("WF-013 the stream has a frame for each version, then [DONE]", async () => {
@@ -481,6 +554,17 @@ for (const dialect of gateDialects)
       const frames = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, line]) => JSON.parse(line as string));
       assert.ok(frames.every(({ event }) => event === "workflow_run"));
       assert.equal(frames.at(-1).data.status, "succeeded");
+      for (const [known, rest] of [
+        [ids[0], [String(ids.at(-1))]],
+        [ids.at(-1), []],
+      ] as const) {
+        const again = await server.get(`${path}/stream`, { ...as("ann"), headers: { "last-event-id": String(known) } });
+        assert.deepEqual(
+          [...again.text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => id),
+          rest,
+        );
+        assert.ok(again.text.endsWith("data: [DONE]\n\n"));
+      }
     });
 
     /** Sends a signed delivery. */
@@ -528,6 +612,45 @@ for (const dialect of gateDialects)
       assert.equal(asRun.json.status, "completed");
       assert.deepEqual(JSON.parse(asRun.json.final.content), record.outputs);
       assert.equal((await get(`/chat/runs/${run_id}`, "stranger")).status, 404);
+    });
+
+    test("TRIG-017 rules and deciders see that the values of a trigger are untrusted", async () => {
+      const call = { manifest: "wary", tool: "calculator", args: { expression: "$steps.all.values.0" } };
+      await put("tainted", {
+        inputs: { sum: { type: "text", required: true } },
+        steps: [
+          step("text", "template", { text: "{{inputs.sum}}" }),
+          step("all", "merge", { values: ["$steps.text.text"] }),
+          step("each", "map", { items: "$steps.all.values", step: { kind: "template", config: { text: "{{item}}" } } }),
+          step("sum", "tool_call", call),
+          step("ask", "approval", { message: "Is it {{steps.each.results}}?" }),
+        ],
+        outputs: { sum: "$steps.sum.output" },
+      });
+      const own = await post("/workflows/tainted/runs", { inputs: { sum: "6 * 7" } });
+      const { json } = await deliver("tainted", "t1", { sum: "6 * 7" });
+      const path = `/workflows/tainted/runs/${json.run_id}`;
+      const waiting = await eventually("both requests", async () => {
+        const found = (await get(path)).json;
+        return ["sum", "ask"].every((id) => stateOf(found, id).status === "waiting") && found;
+      });
+      const requests = (await get("/approvals?status=pending")).json.items;
+
+      const gated = requests.find(({ rule_id }: { rule_id: string }) => rule_id === "wary");
+      const asked = requests.find(({ args }: { args: { run_id: string } }) => args.run_id === json.run_id);
+      const ownSum = await eventually("the own call", async () => {
+        const found = stateOf((await get(`/workflows/tainted/runs/${own.json.run_id}`)).json, "sum");
+        return found.status === "succeeded" && found;
+      });
+      await post(`${path}/cancel`, {});
+
+      assert.equal(gated.thread_id, stateOf(waiting, "sum").thread_id);
+      assert.deepEqual(
+        asked.evidence.tainted.map(({ source }: { source: string }) => source),
+        ["trigger"],
+      );
+      for (const id of ["text", "all", "each"]) assert.deepEqual(stateOf(waiting, id).taint, ["trigger"], id);
+      assert.deepEqual(ownSum.output, { output: 42 });
     });
 
     test("TRIG-018 a step of a triggered run needs a manifest that admits triggers", async () => {

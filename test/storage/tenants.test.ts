@@ -720,6 +720,7 @@ test("a successful attack would be seen: the victim's own store shows the canary
     "workflow_runs_lengths_workflow_id",
     "workflow_runs_open_nth",
     "workflow_steps_by_run_id_step_id_item",
+    "workflow_steps_worked",
     "workflows_live_nth",
     "workflows_page_state",
   ]);

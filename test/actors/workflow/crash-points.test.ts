@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
+import { lookAtWorkflows } from "../../../actors/workflow/due-workflows.ts";
 import { builtInKinds } from "../../../actors/workflow/kinds/built-in.ts";
 import { durableAddress, runAddress, threadAddress, workflowAddress, workflowSuffix } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
@@ -230,5 +231,29 @@ for (const dialect of gateDialects)
         }
         assert.ok(points >= (counts === isTransition ? 8 : 20), `${points} crash points`);
       }
+    });
+
+    test("WF-009 the periodic look finds a decision whose message was lost", async () => {
+      const steps = [{ id: "ask", kind: "approval", config: { message: "Send it?", ttl_seconds: 3_600 } }];
+      const saved = { id: "asks", name: "asks", description: "", definition: JSON.stringify({ steps, outputs: {} }) };
+      const now = env.now();
+      await saveWorkflow(tenant, undefined, { ...saved, saver: principal }, { now, limit: 0, pinned: [], ops: [] });
+      const runId = env.id();
+      const { process } = start(store, 0);
+      const asked = { workflow_id: "asks", revision: null, cause: "request" as const, taint: [] };
+      await process.bus.ask(workflowAddress(tenantId, runId), "start", { ...asked, principal, inputs: toJsonText({}) });
+      const request = await eventually("the request", async () => {
+        const { rows } = await approvalPage(tenant, { status: "pending" }, null, 100);
+        return rows.find(({ rule_id }) => rule_id === "workflow:ask");
+      });
+
+      const decided = decideOps(tenant, request.id, { decision: "approved", note: "", edited_args: null }, "bob");
+      await tenant.write([...decided, ...wakeStepOps(tenant, runId, "ask")]);
+
+      await eventually("the end", async () => {
+        await lookAtWorkflows(store, process.bus);
+        return (await workflowRunById(tenant, runId))?.status === "succeeded";
+      });
+      process.close();
     });
   });

@@ -322,6 +322,21 @@ for (const dialect of gateDialects)
         assert.ok(found);
       });
 
+    test("ends after 60 days, whatever it waits for", async () => {
+      const pause = (id: string, needs: string[]) => ({ id, needs, kind: "wait", config: { seconds: 29 * 86_400 } });
+      const steps = [pause("a", []), pause("b", ["a"]), pause("c", ["b"])];
+      const simulated = new SimulatedRun(store, `t${++tenants}`, { steps, outputs: {} }, new Map());
+
+      const { run, steps: ended } = await simulated.run();
+
+      assert.match(run.error ?? "", /^deadline: /);
+      assert.equal(run.finished_at, run.ts + 60 * 86_400_000);
+      assert.deepEqual(
+        ended.map(({ status }) => status),
+        ["succeeded", "succeeded", "cancelled"],
+      );
+    });
+
     test("waits for the plugin of its kind and then continues", async () => {
       const steps = [
         { id: "a", needs: [], kind: "work", config: { prompt: "p" } },
