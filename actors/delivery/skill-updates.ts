@@ -30,7 +30,7 @@ interface AnnounceDeps {
  * Puts webhooks about new versions of imported skills into the outbox, in the batch that ends their announcement. So each version is
  * announced once, also if the process dies.
  */
-export async function announceUpdates({ settings, store, env, bus, metrics }: AnnounceDeps): Promise<void> {
+async function announceUpdates({ settings, store, env, bus, metrics }: AnnounceDeps): Promise<void> {
   const tenants = [...new Set(settings.skillUpdateWebhooks.map(({ tenant }) => tenant))];
   // Every run begins with another tenant, so that none waits for all others.
   const first = Math.floor(env.now() / minuteMs) % Math.max(1, tenants.length);

@@ -20,7 +20,7 @@ interface SweepDeps {
 }
 
 /** Wakes the actor of every unfinished evaluation. Returns their number. */
-export async function lookAtEvaluations({ store, bus }: Pick<SweepDeps, "store" | "bus">): Promise<number> {
+async function lookAtEvaluations({ store, bus }: Pick<SweepDeps, "store" | "bus">): Promise<number> {
   let count = 0;
   for (let after: OpenEvalRun = { tenant_id: "", id: "" }; ; ) {
     const page = await openEvalRuns(store.system, after, pageRows);
@@ -36,7 +36,7 @@ export async function lookAtEvaluations({ store, bus }: Pick<SweepDeps, "store" 
  * Starts the evaluation of every dataset whose time has come, on behalf of its last author. The start claims the time, so one of
  * several hosts starts it.
  */
-export async function startDueEvaluations(deps: SweepDeps): Promise<void> {
+async function startDueEvaluations(deps: SweepDeps): Promise<void> {
   for (let after: DueDataset = { tenant_id: "", name: "" }; ; ) {
     const page = await dueDatasets(deps.store.system, after, pageRows);
     for (const due of page) await startDue(due, deps);

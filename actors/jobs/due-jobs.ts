@@ -11,7 +11,7 @@ const pageRows = 500;
  * Wakes the job actor of every tenant with a due or running job. An actor claims the due time in the store, so that a job fires
  * once however many hosts look. Returns the number of tenants.
  */
-export async function lookAtJobs(store: Store, bus: Bus): Promise<number> {
+async function lookAtJobs(store: Store, bus: Bus): Promise<number> {
   const tenants = new Set<string>();
   for (const page of [tenantsWithDueJobs, tenantsWithOpenJobRuns])
     for (let after: string | undefined = ""; after !== undefined; ) {

@@ -14,7 +14,7 @@ const namesPerTurn = 200;
  * Sums the bytes of threads and workspaces per tenant and stores the sums, which SVC_TENANT_THREAD_BYTES limits. The workspace
  * root itself belongs to the operator and counts for no tenant.
  */
-export async function sumThreadBytes(store: Store, workspaceRoot: string | null, env: Env): Promise<void> {
+async function sumThreadBytes(store: Store, workspaceRoot: string | null, env: Env): Promise<void> {
   const top = workspaceRoot === null ? null : await openRoot(workspaceRoot).catch(() => null);
   const count = { names: 0 };
   try {

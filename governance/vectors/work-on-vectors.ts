@@ -9,7 +9,7 @@ import type { TextVectors } from "./text-vectors.ts";
 const tenantsMax = 500;
 
 /** Queues the next texts of a rebuild, and wakes the embedders of tenants with queued texts. Returns true if the rebuild has more texts to queue. */
-export async function workOnVectors(store: Store, vectors: TextVectors): Promise<boolean> {
+async function workOnVectors(store: Store, vectors: TextVectors): Promise<boolean> {
   if (vectors.embedder === null || (await vectors.whyOff()) === "no vector extension") return false;
   const isMore = await continueRebuild(store, vectors.embedder);
   let after = "";
@@ -23,7 +23,7 @@ export async function workOnVectors(store: Store, vectors: TextVectors): Promise
 }
 
 /** Logs a warning if vectors of another model are stored, because a setting has changed since. */
-export async function warnOfOtherVectors(
+async function warnOfOtherVectors(
   store: Store,
   { embedder }: TextVectors,
   log: Pick<Logger, "warn">,

@@ -53,7 +53,7 @@ export async function lookAtAll(
 }
 
 /** Looks at the origins that are due, of all tenants. */
-export async function lookAtDue(deps: LooksDeps): Promise<void> {
+async function lookAtDue(deps: LooksDeps): Promise<void> {
   const { env, store } = deps;
   const until = env.monotonic() + taskMs;
   let isPaused = false;
