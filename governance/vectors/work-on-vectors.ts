@@ -23,11 +23,7 @@ async function workOnVectors(store: Store, vectors: TextVectors): Promise<boolea
 }
 
 /** Logs a warning if vectors of another model are stored, because a setting has changed since. */
-async function warnOfOtherVectors(
-  store: Store,
-  { embedder }: TextVectors,
-  log: Pick<Logger, "warn">,
-): Promise<void> {
+async function warnOfOtherVectors(store: Store, { embedder }: TextVectors, log: Pick<Logger, "warn">): Promise<void> {
   const stored = embedder && (await otherStoredModel(store.system, embedder));
   if (!embedder || !stored) return;
   log.warn(
