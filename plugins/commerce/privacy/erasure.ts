@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { threadAddress } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
-import { type AuditedRow, eraseAudit } from "../../../governance/audit-erasure.ts";
+import { type AuditedRow, eraseAudit, flushAudit } from "../../../governance/audit-erasure.ts";
 import { systemSql, tenantSql } from "../../../storage/store/statements.ts";
 import type { Scope, TenantStore } from "../../../storage/store/store.ts";
 
@@ -90,6 +90,8 @@ export async function eraseBuyer({ bus, store, key }: ErasureDeps, address: stri
     await bus.ask(at, "abort", { reason: "client" }, { deadlineMs: abortMs });
     await bus.ask(at, "erase", {}, { deadlineMs: eraseMs });
   }
+  // The conversations are over, so no later row has their words.
+  if (rows.length > 0) await flushAudit(bus);
   const since = Math.min(...rows.map(({ ts }) => ts as number));
   const audit_rows = rows.length === 0 ? 0 : await eraseAudit(store, since, personal(address, threads));
   const subject = `erased:${createHmac("sha256", key).update(address).digest("hex").slice(0, 32)}`;
