@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem, type } from "node:os";
 import { fileURLToPath } from "node:url";
 import { runBodiesScenario } from "./bodies-scenario.ts";
+import { runClusterScenario } from "./cluster-scenario.ts";
 import { measureFlush } from "./disk.ts";
 import { runDurableScenario } from "./durable-scenario.ts";
 import { judge } from "./figures.ts";
@@ -31,6 +32,7 @@ import type {
 } from "./results.ts";
 import {
   bodiesScenario,
+  clusterScenario,
   durableScenario,
   firstWordScenario,
   growthScenario,
@@ -169,6 +171,9 @@ async function runScenarios(
     });
     await attempt(workflowScenario.name, async () => {
       process.stdout.write(`${(await runWorkflowScenario(lab)).join("\n")}\n`);
+    });
+    await attempt(clusterScenario.name, async () => {
+      process.stdout.write(`${(await runClusterScenario(lab)).join("\n")}\n`);
     });
   }
   return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, waits, durable, failures };

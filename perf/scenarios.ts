@@ -165,6 +165,20 @@ export const workflowScenario = {
   secondsMax: 5,
 } as const;
 
+/** Turns and durable runs on several hosts, and on SQLite. It needs Postgres and Redis. */
+export const clusterScenario = {
+  name: "cluster",
+  title: "turns and durable runs on 1, 2 and 3 hosts, and on SQLite",
+  manifests: { turns: "perf-burst", durable: "perf-durable" },
+  hosts: [1, 2, 3],
+  /** Connections, over all hosts together. */
+  streams: 64,
+  rounds: 3,
+  secondsMax: 5,
+  /** Single turns of each kind, of which the time to the first token is read. */
+  firstTokens: 100,
+} as const;
+
 /** The tenant of the harness on the server. */
 export const perfTenant = "perf";
 
@@ -226,6 +240,7 @@ export const scenarioNames: readonly string[] = [
   waitsScenario.name,
   durableScenario.name,
   workflowScenario.name,
+  clusterScenario.name,
   reattachScenario.name,
   recallName,
 ];
