@@ -175,7 +175,7 @@ export const clusterScenario = {
   streams: 64,
   rounds: 3,
   secondsMax: 5,
-  /** Single turns of each kind, of which the time to the first token is read. */
+  /** Number of measured first tokens of each kind. */
   firstTokens: 100,
 } as const;
 
