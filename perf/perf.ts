@@ -40,11 +40,13 @@ import {
   longThreadScenario,
   reattachScenario,
   recallName,
+  skillsScenario,
   soakScenario,
   turnScenarios,
   waitsScenario,
   workflowScenario,
 } from "./scenarios.ts";
+import { runSkillsScenario } from "./skills-scenario.ts";
 import { runSoakScenario } from "./soak-scenario.ts";
 import { formatResults } from "./table.ts";
 import { runTurnScenario } from "./turn-scenario.ts";
@@ -174,6 +176,9 @@ async function runScenarios(
     });
     await attempt(clusterScenario.name, async () => {
       process.stdout.write(`${(await runClusterScenario(lab)).join("\n")}\n`);
+    });
+    await attempt(skillsScenario.name, async () => {
+      process.stdout.write(`${(await runSkillsScenario(lab)).join("\n")}\n`);
     });
   }
   return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, waits, durable, failures };

@@ -209,6 +209,19 @@ export const longThreadScenario = {
   turns: 8,
 } as const;
 
+/** A large skill library, and an evaluation of an agent. */
+export const skillsScenario = {
+  name: "skills",
+  title: "an agent with many skills, and an evaluation",
+  skills: 2_000,
+  items: 500,
+  concurrency: 8,
+  /** Its answer takes 63 ms. */
+  itemModel: "mock-paced-1",
+  /** Number of requests of each kind. */
+  requests: 50,
+} as const;
+
 /** Crowds that reattach to a few long threads at once, as after a restart. */
 export const reattachScenario = {
   name: "reattach",
@@ -242,6 +255,7 @@ export const scenarioNames: readonly string[] = [
   workflowScenario.name,
   clusterScenario.name,
   reattachScenario.name,
+  skillsScenario.name,
   recallName,
 ];
 

@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { listProcessTree } from "./process-stats.ts";
-import { models, perfTenant } from "./scenarios.ts";
+import { models, perfTenant, skillsScenario } from "./scenarios.ts";
 
 /** The server under test. */
 export interface SvcProcess {
@@ -99,7 +99,7 @@ function newKey(): string {
 
 /** `keys` are the API keys by tenant. */
 function settingsOf(start: SvcStart, port: number, keys: Readonly<Record<string, string>>): Record<string, string> {
-  const wireModels = [...new Set(Object.values(models))];
+  const wireModels = [...new Set([...Object.values(models), skillsScenario.itemModel])];
   const routes = Object.fromEntries(wireModels.map((model) => [model, { provider: "openai", model }]));
   const provider = { base_url: `http://127.0.0.1:${start.mockPort}/v1`, api_key: "mock-key" };
   return {
