@@ -11,6 +11,7 @@ export interface MoreServers {
 export const moreServers: Readonly<Record<string, MoreServers>> = {
   "test/docs/pages.test.ts": { max: 14, reason: "The commands of each document run on a server of its own." },
   "test/docs/snippets.test.ts": { max: 12, reason: "The snippets of each document run on a server of its own." },
+  "test/faults/checkout-kill.test.ts": { max: 9, reason: "A server is killed at eight points, and starts again." },
   "test/faults/data-dir-loss.test.ts": {
     max: 10,
     reason: "Each test takes the directory from a server, or replaces its content, before the next start.",

@@ -1,8 +1,10 @@
 // The Agentic Commerce Protocol over real requests, with a stand-in for the payment provider.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { fitsAcp } from "../support/acp-schemas.ts";
 import { startChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import type { RequestOptions } from "../support/http-client.ts";
 import { type PaymentIntents, startPaymentIntents } from "../support/payment-intents.ts";
 import { changeIn } from "../support/rows-in.ts";
 import { sqliteIn } from "../support/seed.ts";
@@ -62,8 +64,12 @@ describe("the agentic commerce protocol", () => {
   });
 
   const as = (headers: Record<string, string> = {}) => ({ headers: { authorization: `Bearer ${bearer}`, ...headers } });
-  const post = (path: string, body?: object, headers = {}) =>
-    server.post(`/acp/checkout_sessions${path}`, body, as(headers));
+  /** Sends a request of the protocol. The form of every answer is checked. */
+  const post = async (path: string, body?: object, headers = {}) =>
+    fitsAcp("session", await server.post(`/acp/checkout_sessions${path}`, body, as(headers)));
+  const read = async (id: string) => fitsAcp("session", await server.get(`/acp/checkout_sessions/${id}`, as()));
+  const feed = async (query: string, options: RequestOptions = as(), at: TestServer = server) =>
+    fitsAcp("feed", await at.get(`/acp/feed${query}`, options));
   const open = async (items: object[], fields: object = { fulfillment_address: address }) => {
     const answer = await post("", { items, ...fields });
     assert.equal(answer.status, 201, answer.text);
@@ -87,23 +93,23 @@ describe("the agentic commerce protocol", () => {
       [{ authorization: `Bearer ${bearer}`, "api-version": "2024-01-01" }, 400, "unsupported_version"],
       [{ authorization: `Bearer ${bearer}`, "api-version": "2025-09-29" }, 200, undefined],
     ] as const) {
-      const answer = await server.get("/acp/feed", { headers });
+      const answer = await feed("", { headers });
       assert.deepEqual([answer.status, answer.json.code], [status, code], JSON.stringify(headers));
       if (status !== 200) assert.equal(answer.json.type, "invalid_request");
     }
     const off = await startServer({ atEnd, env: { ...env, SVC_COMMERCE_ENABLED: "true" } });
-    const answer = await off.get("/acp/feed", as());
+    const answer = await feed("", as(), off);
     assert.deepEqual([answer.status, answer.json.code], [503, "not_configured"]);
   });
 
   test("ACP-003 ACP-010 pages of the feed tile the merchant's catalog, and no other", async () => {
     const all = [];
     for (let offset = 0, more = true; more; offset += 2) {
-      const { json } = await server.get(`/acp/feed?limit=2&offset=${offset}`, as());
+      const { json } = await feed(`?limit=2&offset=${offset}`);
       all.push(...json.products);
       more = json.has_more;
     }
-    const { json } = await server.get("/acp/feed?limit=x&offset=1.5", as());
+    const { json } = await feed("?limit=x&offset=1.5");
 
     assert.deepEqual(
       all.map(({ item_id }) => item_id),
@@ -124,9 +130,9 @@ describe("the agentic commerce protocol", () => {
       { id: "boot", quantity: 2 },
       { id: "sock", quantity: 1 },
     ]);
-    const read = await server.get(`/acp/checkout_sessions/${session.id}`, as());
+    const again = await read(session.id);
 
-    assert.deepEqual(read.json, session);
+    assert.deepEqual(again.json, session);
     assert.equal(session.status, "ready_for_payment");
     assert.equal(session.fulfillment_option_id, "standard");
     assert.deepEqual(
@@ -147,7 +153,7 @@ describe("the agentic commerce protocol", () => {
       tax,
     );
     assert.deepEqual(session.links, [{ type: "terms_of_use", url: "https://shoes.example/terms" }]);
-    assert.equal((await server.get("/acp/checkout_sessions/acp_none", as())).json.code, "not_found");
+    assert.equal((await read("acp_none")).json.code, "not_found");
   });
 
   for (const [what, items, fields, code] of [
@@ -326,7 +332,7 @@ describe("the agentic commerce protocol", () => {
     await server.restart();
 
     const closed = await eventually("the sweep", async () => {
-      const { json } = await server.get(`/acp/checkout_sessions/${session.id}`, as());
+      const { json } = await read(session.id);
       return json.status === "completed" && json;
     });
     assert.equal(closed.order.id, `acp_order_${session.id}`);

@@ -17,11 +17,11 @@ const { env: keyed, keys } = apiKeys({
       "keys:write",
     ],
   },
-  boss: { scopes: ["b2b:read", "b2b:write", "approvals:read", "approvals:write"] },
+  boss: { scopes: ["b2b:read", "b2b:write", "approvals:read", "approvals:write", "orders:read"] },
   reader: { scopes: ["b2b:read"] },
   other: {
     tenant_id: "globex",
-    scopes: ["b2b:read", "b2b:write", "entities:read", "entities:write", "approvals:write"],
+    scopes: ["b2b:read", "b2b:write", "entities:read", "entities:write", "approvals:write", "orders:read"],
   },
   nobody: { scopes: ["chat:read"] },
 });
@@ -421,6 +421,44 @@ describe("business customers", () => {
     assert.deepEqual([over.unit_price_cents, over.price_source], [5, "override"]);
     assert.deepEqual([discounted.unit_price_cents, discounted.price_source], [225, "account_discount"]);
     assert.deepEqual([bad.status, strange.status], [422, 422]);
+  });
+
+  test("COM-033 amounts of businesses are whole cents, and belong to one tenant", async () => {
+    const of = await party({ discount_bps: 333 });
+    const items = [
+      { product_id: "bolt", qty: 7 },
+      { product_id: "nut", qty: 3 },
+    ];
+    const { id } = await sent(of, items);
+    await post(`/b2b/quotes/${id}/accept`, {});
+    const { json: converted } = await post(`/b2b/quotes/${id}/convert`, {});
+    const account = `/b2b/accounts/${of.account_id}`;
+    const reads = [
+      ...["/b2b/accounts", "/b2b/quotes", "/b2b/invoices", "/commerce/orders", `${account}/buyers`, account],
+      ...[`/b2b/quotes/${id}`, `/b2b/invoices/${converted.invoice.id}`, `/b2b/buyers/${of.buyer_id}`],
+      `/commerce/orders/${converted.order_id}`,
+    ];
+
+    const own = await Promise.all(reads.map((path) => get(path, keys.boss)));
+    const foreign = await Promise.all(reads.map((path) => get(path, keys.other)));
+    const check = await post(`${account}/purchase-check`, { buyer_id: of.buyer_id, amount_cents: 1 }, keys.boss);
+
+    for (const { text, status } of [...own, check]) {
+      assert.equal(status, 200, text);
+      assert.deepEqual(text.match(/"\w+_cents":(?!-?\d+[,}])/g) ?? [], [], text);
+    }
+    const { json: quote } = own[6];
+    const lines = quote.items.map(({ line_total_cents }: Json) => line_total_cents);
+    assert.equal(
+      lines.reduce((sum: number, cents: number) => sum + cents, 0),
+      quote.subtotal_cents,
+    );
+    assert.equal(converted.invoice.amount_cents, quote.total_cents);
+    for (const [at, { status, text }] of foreign.entries()) {
+      assert.ok(status === 404 || status === 200, `${reads[at]} ${text}`);
+      for (const secret of [id, of.account_id, of.buyer_id, converted.order_id, converted.invoice.id])
+        if (status === 200) assert.ok(!text.includes(`"${secret}"`), `${reads[at]} ${text}`);
+    }
   });
 
   test("B2B-005 quotes and balances outlive a restart", async () => {

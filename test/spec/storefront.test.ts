@@ -32,6 +32,7 @@ describe("storefronts", () => {
         SVC_COMMERCE_ENABLED: "true",
         SVC_SHOP_RATE_LIMIT: "0",
         ...{ STRIPE_SECRET_KEY: "sk_test_4f0c6a1b9d2e0011", STRIPE_API_BASE: stripe.url },
+        STRIPE_WEBHOOK_SECRET: "whsec_4f0c6a1b9d2e0011",
         SVC_EGRESS_PRIVATE: JSON.stringify([
           { host: "127.0.0.1", port: Number(stripe.url.split(":")[2]), tenants: "*" },
         ]),
@@ -205,14 +206,15 @@ describe("storefronts", () => {
     assert.equal((await server.get("/widget/files/plugins/commerce/commerce.ts")).status, 404);
   });
 
-  test("a shopper confirms a purchase of its own thread, and then gets the page to pay", async () => {
+  test("COM-025 a shopper of the widget confirms a purchase of its own thread, and pays on its page", async () => {
     mock.answer(
       "seller",
       inTurn(calls(["cart_add", { product_id: "boot", qty: 2 }]), calls(["commerce_checkout", {}]), {
         text: "Shall I?",
       }),
     );
-    const asked = await server.post("/shop/shoes/chat", say("two boots, please"));
+    const from = { channel: "widget", utm: { utm_source: "mail" } };
+    const asked = await server.post("/shop/shoes/chat", say("two boots, please", from));
     const { thread_id, cart, approvals } = asked.json;
     const [waiting] = approvals;
     const confirm = (body: object) =>
@@ -239,7 +241,18 @@ describe("storefronts", () => {
     assert.deepEqual([again.status, again.json.error], [409, "approval_not_pending"]);
     const paid = frames.find(({ name }) => name === "tool_end")?.json.data.output;
     assert.match(paid, /https:\/\/pay\.example\//);
-    assert.equal(stripe.sessions.length, 1);
+    const [session, ...others] = stripe.sessions;
+    assert.ok(session !== undefined && others.length === 0);
+    const { body, signature } = stripe.event("checkout.session.completed", session);
+    await server.post("/commerce/stripe/webhook", body, { headers: { "stripe-signature": signature } });
+    const operator = { key: keys.operator };
+    const { json: row } = await server.get(`/commerce/attribution/orders/${session.key}?brand=shoes`, operator);
+    assert.deepEqual(
+      [row.channel, row.manifest_id, row.utm, row.thread_id],
+      ["widget", "brand-shoes", { utm_source: "mail" }, `shoes:${thread_id.slice(0, -65)}`],
+    );
+    const foreign = await server.get(`/commerce/attribution/orders/${session.key}?brand=hats`, operator);
+    assert.equal(foreign.status, 404);
   });
 
   test("SHOP-007 a picture finds products; no picture, no image and a large file are refused", async () => {

@@ -40,6 +40,7 @@ export async function decideOn(
 interface SeededBrand {
   readonly id: string;
   readonly name: string;
+  readonly brand_tenant?: string;
   readonly domains?: readonly string[];
   readonly identity?: object;
   readonly products?: readonly object[];
@@ -49,9 +50,9 @@ interface SeededBrand {
 export async function seedBrand(
   server: TestServer,
   key: string,
-  { id, name, domains = [], identity = {}, products = [] }: SeededBrand,
+  { id, name, brand_tenant = id, domains = [], identity = {}, products = [] }: SeededBrand,
 ): Promise<void> {
-  const made = await server.post("/brands", { id, name, identity }, { key });
+  const made = await server.post("/brands", { id, name, brand_tenant, identity }, { key });
   assert.ok([201, 409].includes(made.status), made.text);
   for (const host of domains) {
     const answer = await server.post(`/brands/${id}/domains`, { host }, { key });

@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Env } from "./server.ts";
 import type { Cleanup } from "./temp.ts";
 
 // A stand-in for the payment provider: payment pages by idempotency key, and signed events in any order.
@@ -21,6 +22,11 @@ export interface StripeServer {
   readonly requests: { readonly path: string; readonly authorization: string }[];
   /** How it answers: normally, with an error, or never. */
   mode: "answers" | "declines" | "hangs";
+  /**
+   * Called when a payment page is asked for, before and after it is made, with the suffix of the thread. True leaves the request
+   * without an answer.
+   */
+  isLost: (stage: "asked" | "made", thread: string) => boolean;
   /** Returns a signed event about the payment page of an order. */
   event(type: string, session: StandInSession, more?: Readonly<Record<string, unknown>>, id?: string): SignedEvent;
   /** Returns a signed event with any object. */
@@ -50,12 +56,15 @@ export async function startStripe(atEnd: Cleanup, secret: string): Promise<Strip
       return answer(402, { error: { type: "card_error", code: "card_declined", message: "declined" } });
     if (method === "POST" && path === "/v1/checkout/sessions") {
       const key = String(request.headers["idempotency-key"] ?? "");
+      const thread = form["metadata[thread_id]"] ?? "";
+      if (made.isLost("asked", thread)) return;
       let session = sessions.find((one) => one.key === key);
       if (session === undefined) {
         const id = `cs_test_${sessions.length + 1}`;
         session = { id, url: `https://pay.example/${id}`, key, form, status: "open" };
         sessions.push(session);
       }
+      if (made.isLost("made", thread)) return;
       return answer(200, { id: session.id, object: "checkout.session", url: session.url, status: session.status });
     }
     const expired = /^\/v1\/checkout\/sessions\/(\w+)\/expire$/.exec(path)?.[1];
@@ -75,6 +84,7 @@ export async function startStripe(atEnd: Cleanup, secret: string): Promise<Strip
     sessions,
     requests,
     mode: "answers",
+    isLost: () => false,
     signed(type, object, id = `evt_${++events}`, at = Math.floor(Date.now() / 1000)) {
       const body = JSON.stringify({ id, object: "event", type, data: { object } });
       const signature = createHmac("sha256", secret).update(`${at}.${body}`).digest("hex");
@@ -96,6 +106,14 @@ export async function startStripe(atEnd: Cleanup, secret: string): Promise<Strip
     },
   };
   return made;
+}
+
+/** The settings of a server whose shop pays at a stand-in. */
+export function shopEnv({ url }: StripeServer, secret: string): Env {
+  return {
+    ...{ SVC_COMMERCE_ENABLED: "true", STRIPE_SECRET_KEY: "sk_test_0123456789", STRIPE_WEBHOOK_SECRET: secret },
+    ...{ STRIPE_API_BASE: url, SVC_ALLOW_INSECURE: "true" },
+  };
 }
 
 /** Returns the amount that a payment page asks for. */

@@ -2,14 +2,11 @@ import { generateKeyPairSync } from "node:crypto";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { storeConfigOf } from "../../governance/settings/store-config.ts";
-import { allMigrations } from "../../host/all-migrations.ts";
-import { loadDeployment } from "../../host/deployment.ts";
-import { migrate } from "../../storage/migrate.ts";
 import { type TestCluster, testCluster } from "./cluster.ts";
 import { hostDatabases } from "./host-databases.ts";
 import { type HostedRun, printed, runHosted } from "./hosted-server.ts";
 import { type Answer, HttpClient, type RequestOptions } from "./http-client.ts";
+import { migratePlugins } from "./migrate-plugins.ts";
 import { type Env, serverStarter, type TestServer } from "./server.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
@@ -51,18 +48,12 @@ async function startTwoHosts(env: Env, dataDir: string, atEnd: Cleanup): Promise
     // The address of another database is for a server that has one for itself.
     SVC_DATABASE_URL: deployment.env.SVC_DATABASE_URL as string,
   };
-  await migratePlugins(shared);
+  const { SVC_COMMERCE_ENABLED, SVC_PLUGINS = "" } = shared as Env;
+  if (SVC_COMMERCE_ENABLED !== "false" || SVC_PLUGINS !== "") await migratePlugins(shared);
   const server = new TwoHosts(shared, dataDir, [dataDir, tempDir(atEnd)]);
   atEnd.after(() => server.leave());
   await server.start();
   return server;
-}
-
-/** Adds the tables of plugins, which the copied database lacks. */
-async function migratePlugins(env: Env): Promise<void> {
-  if (env.SVC_COMMERCE_ENABLED === "false" && (env.SVC_PLUGINS ?? "") === "") return;
-  const { settings, plugins } = await loadDeployment(env);
-  await migrate(storeConfigOf(settings), { target: "head", downgrade: false }, allMigrations(plugins));
 }
 
 /** Two hosts in a shared process, and a client of both. */

@@ -86,7 +86,9 @@ export function computeSession(sources: SessionSources): ComputedSession {
     messages.push(problem("invalid", "There is no such way to deliver.", "$.fulfillment_option_id"));
   const chosen = asked ?? (fulfillment_option_id === undefined ? (shipping[0] ?? null) : null);
   const priced = lines.map(({ product, quantity }) => ({ unit_price_cents: product.price_cents, quantity }));
-  const totals = totalsOf(priced, { shipping_cents: chosen?.amount_cents ?? 0, tax_bps: taxBps });
+  // Without a line that can be sold nothing is sent, so there is no tax that a line could carry either.
+  const shipping_cents = priced.length === 0 ? 0 : (chosen?.amount_cents ?? 0);
+  const totals = totalsOf(priced, { shipping_cents, tax_bps: taxBps });
   if (totals === null) messages.push(problem("invalid", "The total is too high.", "$.totals"));
   const sums = totals ?? { subtotal_cents: 0, discount_cents: 0, shipping_cents: 0, tax_cents: 0, total_cents: 0 };
   const bases = priced.map(lineTotal);
