@@ -9,6 +9,7 @@ import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { apiKeys, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
+import { checkoutKillTests } from "./checkout-kill.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
 
 const { env, keys } = apiKeys({
@@ -291,3 +292,5 @@ for (const dialect of dialects) {
     });
   });
 }
+
+describe("checkouts and SIGKILL, on sqlite", checkoutKillTests);

@@ -11,13 +11,12 @@ export interface MoreServers {
 export const moreServers: Readonly<Record<string, MoreServers>> = {
   "test/docs/pages.test.ts": { max: 14, reason: "The commands of each document run on a server of its own." },
   "test/docs/snippets.test.ts": { max: 12, reason: "The snippets of each document run on a server of its own." },
-  "test/faults/checkout-kill.test.ts": { max: 9, reason: "A server is killed at eight points, and starts again." },
   "test/faults/data-dir-loss.test.ts": {
     max: 10,
     reason: "Each test takes the directory from a server, or replaces its content, before the next start.",
   },
   "test/faults/drain.test.ts": { max: 30, reason: "Each test ends a server by a signal, on both databases." },
-  "test/faults/durable-kill.test.ts": { max: 16, reason: "Each test kills a server and starts it again." },
+  "test/faults/durable-kill.test.ts": { max: 25, reason: "Each test kills a server and starts it again." },
   "test/faults/durable-manifest.test.ts": { max: 9, reason: "Each test kills a server and starts it again." },
   "test/faults/kill-under-load.test.ts": { max: 22, reason: "A server is killed ten times on each database." },
   "test/faults/rate-memory.test.ts": {

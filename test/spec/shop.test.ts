@@ -465,7 +465,7 @@ describe("the shop", () => {
     assert.match(await use(thread, "commerce_checkout", { country: "DE" }), /does not send to DE/);
   });
 
-  // test/faults/checkout-kill.test.ts sells five units to twenty shoppers.
+  // test/faults/checkout-kill.ts sells five units to twenty shoppers.
   test("COM-004 COM-002 of four orders for two units the two that are oversold are marked", async () => {
     await stock(product("FEW", { inventory: 2 }), product("MANY", { inventory: -1 }));
     const orders: string[] = [];

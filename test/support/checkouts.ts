@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { calls, never, says, turn } from "./chat.ts";
+import { calls, says, turn } from "./chat.ts";
 import { eventually } from "./eventually.ts";
 import type { Answer } from "./http-client.ts";
 import type { Behaviour } from "./mock-model/behaviours.ts";
@@ -59,10 +59,10 @@ export async function buyAll(shops: Shops, count: number, product: string) {
   /** The newest answers, for the message of a failure. */
   const newest: string[] = [];
 
-  /** Kills a server if the point is still to come and no other server is down; true if this one will not answer any more. */
-  function reach(point: KillPoint): boolean {
+  /** Kills a server if the point is still to come and no server is down. Returns its restart, or null if none is killed. */
+  function reach(point: KillPoint): Promise<void> | null {
     const at = left.indexOf(point);
-    if (at < 0 || restarting !== null) return false;
+    if (at < 0 || restarting !== null) return null;
     left.splice(at, 1);
     killed.push(point);
     const victim = servers[killed.length % servers.length] as ProcessServer;
@@ -72,7 +72,7 @@ export async function buyAll(shops: Shops, count: number, product: string) {
       .then(() => {
         restarting = null;
       });
-    return true;
+    return restarting;
   }
 
   /** Sends a request to the next server. Undefined if it is lost, or refused for now. */
@@ -119,14 +119,14 @@ export async function buyAll(shops: Shops, count: number, product: string) {
     const id = pending?.json.items[0]?.approval_id;
     if (id === undefined) return;
     await send((server) => server.post(`/approvals/${id}/decide`, { decision: "approved" }, { key }));
-    reach("approval_decided");
+    void reach("approval_decided");
   }
 
   const checkOut = (thread: string): Promise<string> =>
     retried(`the order of ${thread}`, async () => {
       const text = await use(thread, "commerce_checkout");
       if (text?.startsWith("[approval required]")) {
-        reach("approval_asked");
+        void reach("approval_asked");
         await decide(thread);
       }
       return text?.startsWith("{") ? (JSON.parse(text).order_id as string) : undefined;
@@ -151,7 +151,7 @@ export async function buyAll(shops: Shops, count: number, product: string) {
       const answer = post();
       // The server that answers this request has read the event before.
       await orderOf(order);
-      reach("event_received");
+      void reach("event_received");
       release?.();
       isHolding = false;
       await answer;
@@ -162,7 +162,7 @@ export async function buyAll(shops: Shops, count: number, product: string) {
       if (status === "pending") await postOrKill();
       return status === "paid" || undefined;
     });
-    reach("event_applied");
+    void reach("event_applied");
     await first;
     for (let repeats = 0; repeats < 2; repeats++) await retried(`the repeated event of ${order}`, post);
   }
@@ -172,14 +172,17 @@ export async function buyAll(shops: Shops, count: number, product: string) {
     const { role, content = "" } = messages.at(-1) ?? {};
     if (role === "tool") {
       const isPage = content.includes("checkout_url");
-      return isPage && reach("page_stored") ? says(never) : { text: content };
+      const restarted = isPage ? reach("page_stored") : null;
+      // The run may be of the host that was not killed: it must end too.
+      return restarted === null ? { text: content } : says(restarted, content);
     }
     const [tool = "", args = "{}"] = content.split(/ (.*)/s);
-    if (tool === "commerce_checkout" && killed.includes("approval_decided") && reach("model_asked")) return says(never);
-    return calls([tool, args]);
+    const isDecided = tool === "commerce_checkout" && killed.includes("approval_decided");
+    const restarted = isDecided ? reach("model_asked") : null;
+    return restarted === null ? calls([tool, args]) : says(restarted, "not now");
   };
   mock.answer("scripted", behaviour);
-  stripe.isLost = (stage) => reach(stage === "asked" ? "order_stored" : "page_made");
+  stripe.loses = (stage) => reach(stage === "asked" ? "order_stored" : "page_made");
 
   const orders = await Promise.all(
     Array.from({ length: count }, async (_, n) => {
@@ -190,7 +193,7 @@ export async function buyAll(shops: Shops, count: number, product: string) {
   );
   // Each has an order while the stock suffices for it. Only then do they pay.
   await Promise.all(orders.map(({ order }) => pay(order)));
-  stripe.isLost = () => false;
+  stripe.loses = () => null;
   await restarting;
   const carts = await Promise.all(
     orders.map(({ thread }) =>
@@ -203,7 +206,7 @@ export async function buyAll(shops: Shops, count: number, product: string) {
   return { orders, carts, killed };
 }
 
-/** Waits of `eventually` for one step, most of which pass while servers start again. */
+/** Max waits for one step. Servers start again during most of them. */
 const waitsMax = 6;
 
 /** Repeats a step until it returns something. */

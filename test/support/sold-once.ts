@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestServer } from "./server.ts";
 
-/** What the purchases were, and where they are stored. */
+/** The stock before the purchases, and the database with their orders. */
 interface Sold {
   readonly server: TestServer;
   readonly key: string;

@@ -23,10 +23,10 @@ export interface StripeServer {
   /** How it answers: normally, with an error, or never. */
   mode: "answers" | "declines" | "hangs";
   /**
-   * Called when a payment page is asked for, before and after it is made, with the suffix of the thread. True leaves the request
-   * without an answer.
+   * Called when a payment page is asked for, before and after it is made. If it returns a promise, the connection breaks without an
+   * answer when that resolves.
    */
-  isLost: (stage: "asked" | "made", thread: string) => boolean;
+  loses: (stage: "asked" | "made") => Promise<void> | null;
   /** Returns a signed event about the payment page of an order. */
   event(type: string, session: StandInSession, more?: Readonly<Record<string, unknown>>, id?: string): SignedEvent;
   /** Returns a signed event with any object. */
@@ -51,20 +51,24 @@ export async function startStripe(atEnd: Cleanup, secret: string): Promise<Strip
     const answer = (status: number, body: unknown): void => {
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
     };
+    const isLost = async (stage: "asked" | "made"): Promise<boolean> => {
+      const lost = made.loses(stage);
+      if (lost !== null) await lost.then(() => request.socket.destroy());
+      return lost !== null;
+    };
     if (made.mode === "hangs") return;
     if (made.mode === "declines")
       return answer(402, { error: { type: "card_error", code: "card_declined", message: "declined" } });
     if (method === "POST" && path === "/v1/checkout/sessions") {
       const key = String(request.headers["idempotency-key"] ?? "");
-      const thread = form["metadata[thread_id]"] ?? "";
-      if (made.isLost("asked", thread)) return;
+      if (await isLost("asked")) return;
       let session = sessions.find((one) => one.key === key);
       if (session === undefined) {
         const id = `cs_test_${sessions.length + 1}`;
         session = { id, url: `https://pay.example/${id}`, key, form, status: "open" };
         sessions.push(session);
       }
-      if (made.isLost("made", thread)) return;
+      if (await isLost("made")) return;
       return answer(200, { id: session.id, object: "checkout.session", url: session.url, status: session.status });
     }
     const expired = /^\/v1\/checkout\/sessions\/(\w+)\/expire$/.exec(path)?.[1];
@@ -84,7 +88,7 @@ export async function startStripe(atEnd: Cleanup, secret: string): Promise<Strip
     sessions,
     requests,
     mode: "answers",
-    isLost: () => false,
+    loses: () => null,
     signed(type, object, id = `evt_${++events}`, at = Math.floor(Date.now() / 1000)) {
       const body = JSON.stringify({ id, object: "event", type, data: { object } });
       const signature = createHmac("sha256", secret).update(`${at}.${body}`).digest("hex");

@@ -1,7 +1,7 @@
 // Purchases of a scarce product while the server is killed at named points.
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { before, describe, test } from "node:test";
+import { before, test } from "node:test";
 import SqliteDatabase from "better-sqlite3";
 import { startMock } from "../support/chat.ts";
 import { buyAll, killPoints } from "../support/checkouts.ts";
@@ -17,7 +17,8 @@ const { env, keys } = apiKeys({ owner: { tenant_id: "acme", scopes: ["*"] } });
 const secret = "whsec_of_the_stand_in_0123456789";
 const [shoppers, units] = [20, 5];
 
-describe("checkouts and SIGKILL, on sqlite", () => {
+/** The tests of checkouts, in a file that may start many servers. */
+export function checkoutKillTests(): void {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -52,4 +53,4 @@ describe("checkouts and SIGKILL, on sqlite", () => {
       rows: async (query) => sqliteRows(query, server.dataDir),
     });
   });
-});
+}
