@@ -13,7 +13,10 @@ import { databaseOf, skipPostgres } from "./support.ts";
 
 const { env, keys } = apiKeys({ ann: { sub: "ann", scopes: ["workflows:write", "approvals:write", "chat:read"] } });
 
-/** A plugin with a tool of effect once. It does not return while the first file exists, and writes its calls to the second. */
+/**
+ * A plugin with a tool of effect once. It does not return while the first file exists, and writes its calls to the second. Steps of its kind
+ * `echo` wait while the first file exists.
+ */
 const payingPlugin = (held: string, paid: string): string => `import { appendFileSync, existsSync } from "node:fs";
 import { defineTool } from "svc/actors/tools/tool.ts";
 import { Type } from "typebox";
@@ -24,7 +27,10 @@ const pay = defineTool({ name: "pay", description: "Pays.", parameters: Type.Obj
     if (existsSync(${JSON.stringify(held)})) await new Promise(() => {});
     return { text: "Paid." };
   } });
-export const plugin = { name: "pays", description: "Pays.", tools: [pay] };`;
+const echo = { kind: "echo", description: "Echoes.", config: Type.Object({}), inputs: [],
+  outputs: [{ name: "text", type: "text", required: true }],
+  advance: async () => (existsSync(${JSON.stringify(held)}) ? { again_seconds: 1 } : { output: { text: "echo" } }) };
+export const plugin = { name: "pays", description: "Pays.", tools: [pay], stepKinds: [echo] };`;
 
 for (const dialect of gateDialects) {
   describe(`workflows and SIGKILL, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
@@ -140,6 +146,34 @@ for (const dialect of gateDialects) {
       assert.match(refused.error, /^step_failed: pay: [\s\S]*not tried again/);
       assert.ok([repeated, refused].every(({ steps }) => steps[0].attempt === 1));
       assert.equal(readFileSync(paid, "utf8"), "xxx");
+    });
+
+    test("WF-009 a run whose plugin is missing after a restart waits, and can be cancelled", async () => {
+      writeFileSync(held, "");
+      const path = await begin({
+        steps: [
+          step("open", "echo", {}),
+          step("pause", "wait", { seconds: 1 }),
+          step("late", "echo", {}, { needs: ["pause"] }),
+        ],
+        outputs: { text: "$steps.late.text" },
+      });
+      const stepsOf = async () => (await get(path)).json.steps as { step_id: string; status: string; error: string }[];
+      await eventually("the call of the plugin", async () => (await stepsOf())[0]?.status === "waiting");
+
+      await server.kill();
+      rmSync(held);
+      await server.restart({ SVC_PLUGINS: "" });
+      const late = await eventually("the step without its kind", async () =>
+        (await stepsOf()).find(({ step_id, error }) => step_id === "late" && error !== null),
+      );
+      const waiting = (await get(path)).json;
+      const cancelled = await post(`${path}/cancel`, {});
+
+      assert.deepEqual([late.status, late.error], ["waiting", "missing_kind: echo"]);
+      assert.deepEqual([waiting.status, waiting.finished_at], ["waiting", null]);
+      assert.equal(cancelled.status, 202, cancelled.text);
+      assert.equal((await ended(path)).status, "cancelled");
     });
   });
 }
