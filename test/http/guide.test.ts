@@ -28,6 +28,20 @@ describe("the documents on a server", () => {
     }
   });
 
+  test("/llms.txt lists the skills that ship with svc, each as the SKILL.md of its folder", async () => {
+    const { text } = await open.get("/llms.txt");
+    const links = [...text.matchAll(/^- \[.+\]\((\/docs\/pages\/([\w-]+)\.skill\.md)\): \S/gm)];
+
+    assert.deepEqual(
+      links.map(([, , name]) => name),
+      ["calculator-help", "debugging-svc-runs", "operating-svc", "writing-svc-manifests"],
+    );
+    for (const [, path = "", name] of links) {
+      const file = new URL(`../../governance/skills/bundled/${name}/SKILL.md`, import.meta.url);
+      assert.equal((await open.get(path)).text, readFileSync(file, "utf8"), path);
+    }
+  });
+
   test("/llms.txt describes each page in a whole sentence", async () => {
     const { text } = await open.get("/llms.txt");
     const abouts = [...text.matchAll(/^- \[.+\]\(.+?\): (.*)$/gm)].map(([, about = ""]) => about);
