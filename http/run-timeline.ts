@@ -138,8 +138,12 @@ function itemOf(event: LogEvent, began: Map<string | undefined, number>): Timeli
 }
 
 /** Returns the verdicts of controls about a call, a result or a reply, and its untrusted sources. Both name no text. */
-function decidedBy({ controls, taint }: Readonly<Record<string, unknown>>): object {
-  return { ...(controls !== undefined && { controls }), ...(taint !== undefined && { taint }) };
+function decidedBy({ controls, passed, taint }: Readonly<Record<string, unknown>>): object {
+  return {
+    ...(controls !== undefined && { controls }),
+    ...(passed !== undefined && { passed }),
+    ...(taint !== undefined && { taint }),
+  };
 }
 
 /** Merges events and marks by time. Events keep their order, even if a clock went backwards. */

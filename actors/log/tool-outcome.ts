@@ -1,5 +1,5 @@
 import { soundText } from "../../bus/sound-text.ts";
-import type { GovernedResult, QuotedSource, Spoken } from "../../governance/controls/verdicts.ts";
+import { type GovernedResult, type QuotedSource, recordedVerdicts, type Spoken } from "../../governance/controls/verdicts.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { toolError } from "../tools/tool.ts";
@@ -45,8 +45,7 @@ export function toolOutcome(
   { spoken = none, attachments = none, artifact_id, taint = none, sources = none }: OfResult = {},
 ): ToolOutcome {
   const sound = soundText(text);
-  const metadata: Record<string, unknown> = { status };
-  if (spoken.length > 0) metadata.controls = spoken;
+  const metadata: Record<string, unknown> = { status, ...recordedVerdicts(spoken) };
   if (artifact_id !== undefined) metadata.artifact_id = artifact_id;
   if (attachments.length > 0) metadata.attachments = attachments;
   if (taint.length > 0) metadata.taint = taint;

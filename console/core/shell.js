@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { Icon } from "../parts/icon.js";
+import { Page } from "../parts/page.js";
 import { Failed, Loading } from "../parts/states.js";
 import { Toasts } from "../parts/toast.js";
 import { screens } from "../screens/screens.js";
@@ -64,8 +65,8 @@ function ScreenOf({ screen }) {
   useEffect(load, []);
   if (!may(screen.route)) return html`<${NotAllowed} screen=${screen} />`;
   if (state.error)
-    return html`<${Failed} error=${new Error("This screen could not be loaded. The server may have a new release: reload the page.")} retry=${() => location.reload()} />`;
-  if (!state.Screen) return html`<${Loading} label=${`Loading ${screen.title}`} />`;
+    return html`<${Page} title=${screen.title}><${Failed} error=${new Error("This screen could not be loaded. The server may have a new release: reload the page.")} retry=${() => location.reload()} /><//>`;
+  if (!state.Screen) return html`<${Page} title=${screen.title}><${Loading} label="Loading the screen" /><//>`;
   return html`<${state.Screen} />`;
 }
 

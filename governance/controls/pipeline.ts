@@ -190,7 +190,7 @@ export class Pipeline {
     return all.toSorted((a, b) => resultOrder.indexOf(a.name as never) - resultOrder.indexOf(b.name as never));
   }
 
-  /** Runs one control and records its verdict if it is not pass. */
+  /** Runs one control and records its verdict. */
   async #ask<V extends CallVerdict | ResultVerdict | ReplyVerdict>(
     control: Control,
     spoken: Spoken[],
@@ -198,7 +198,10 @@ export class Pipeline {
   ): Promise<V> {
     const startedAt = this.#monotonic();
     const verdict = await ask();
-    if (verdict.verdict === "pass") return verdict;
+    if (verdict.verdict === "pass") {
+      spoken.push({ control: control.name, verdict: "pass" });
+      return verdict;
+    }
     const ms = Math.round((this.#monotonic() - startedAt) * 100) / 100;
     const rule = verdict.rule === undefined ? {} : { rule: verdict.rule };
     spoken.push({ control: control.name, verdict: verdict.verdict, ...rule, ms });

@@ -30,11 +30,11 @@ export class ReleasingStream {
     return rest;
   }
 
-  /** Returns a note for each control that changed the output. Called once, after `end`. */
-  changes(): Spoken[] {
-    return this.#streams.flatMap(([control, stream]) => {
+  /** Returns the verdict of each control on the output. Called once, after `end`. */
+  verdicts(): Spoken[] {
+    return this.#streams.map(([control, stream]) => {
       const rule = stream.changed();
-      return rule === null ? [] : [{ control, verdict: "replace" as const, rule, ms: 0 }];
+      return rule === null ? { control, verdict: "pass" } : { control, verdict: "replace", rule, ms: 0 };
     });
   }
 }

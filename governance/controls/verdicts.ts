@@ -154,11 +154,28 @@ export interface Wait {
   readonly frame?: { readonly name: string; readonly data: Readonly<Record<string, unknown>> };
 }
 
-/** A verdict other than pass, for the record. */
-export interface Spoken {
-  readonly control: ControlName;
-  readonly verdict: "deny" | "replace" | "wait" | "block";
-  readonly rule?: string;
-  /** Duration of the check. */
-  readonly ms: number;
+/** The verdict of one control, for the record. */
+export type Spoken =
+  | { readonly control: ControlName; readonly verdict: "pass" }
+  | {
+      readonly control: ControlName;
+      readonly verdict: "deny" | "replace" | "wait" | "block";
+      readonly rule?: string;
+      /** Duration of the check. */
+      readonly ms: number;
+    };
+
+/**
+ * Returns the verdicts as the event log stores them: `controls` has those other than pass, `passed` the names of the controls
+ * that only passed. Empty lists are left out.
+ */
+export function recordedVerdicts(spoken: readonly Spoken[]): {
+  readonly controls?: readonly Spoken[];
+  readonly passed?: readonly ControlName[];
+} {
+  if (spoken.length === 0) return {};
+  const controls = spoken.filter(({ verdict }) => verdict !== "pass");
+  const passed = new Set(spoken.map(({ control }) => control));
+  for (const { control } of controls) passed.delete(control);
+  return { ...(controls.length > 0 && { controls }), ...(passed.size > 0 && { passed: [...passed] }) };
 }

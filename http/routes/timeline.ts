@@ -18,7 +18,8 @@ const Item = Type.Object(
       examples: ["model_call"],
       description:
         "accepted, begun, input, model_call, tool_call, tool_result, wait, note, retry, ended. The other fields depend on it. " +
-        "`controls` has the verdicts of controls other than a pass, `taint` the untrusted sources of the text.",
+        "`controls` has the verdicts of controls other than a pass, `passed` the names of the controls that only passed, " +
+        "`taint` the untrusted sources of the text.",
     }),
     seq: nullable(Type.Integer({ description: "Its position in the log; null if it is not an event." })),
   },

@@ -29,6 +29,8 @@ export interface WaitingCall {
   readonly begun?: string;
   /** Set if a person has edited the arguments. */
   readonly edited?: true;
+  /** The verdicts of the controls before the wait; absent for none. */
+  readonly spoken?: readonly object[];
 }
 
 /** The frame for subscribers while the wait is open. */

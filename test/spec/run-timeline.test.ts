@@ -101,6 +101,12 @@ describe("the timeline of a run", () => {
     const notes = items.filter((item) => item.kind === "note").map(({ type }) => type);
     assert.deepEqual(notes, ["wait_opened", "wait_ended"], "the log marks both ends of the wait");
     assert.deepEqual([of("tool_result").tool, of("tool_result").status], ["calculator", "ok"]);
+    const { controls, passed } = of("tool_result");
+    assert.deepEqual(passed, ["limits", "policy", "secret_masking"], "also what passed before the wait");
+    assert.deepEqual(
+      (controls as { control: string; verdict: string }[]).map(({ control, verdict }) => [control, verdict]),
+      [["approvals", "wait"]],
+    );
     assert.ok((of("tool_result").ms as number) >= 0);
     assert.deepEqual([of("ended").status, of("ended").stop_reason], ["completed", "end_turn"]);
     for (const word of ["secret sum", "It is 42", "6*7"]) assert.ok(!text.includes(word), word);
@@ -115,10 +121,17 @@ describe("the timeline of a run", () => {
 
     const results = (told.items as Item[]).filter(({ kind }) => kind === "tool_result");
     assert.deepEqual(
-      results.map(({ status, controls }) => [status, (controls as { control: string }[] | undefined)?.[0]?.control]),
+      results.map(({ status, controls, passed }) => [
+        status,
+        (controls as { control: string; verdict: string }[] | undefined)?.map(({ control, verdict }) => [
+          control,
+          verdict,
+        ]),
+        passed,
+      ]),
       [
-        ["ok", undefined],
-        ["denied", "limits"],
+        ["ok", undefined, ["limits", "policy", "secret_masking"]],
+        ["denied", [["limits", "deny"]], undefined],
       ],
     );
   });

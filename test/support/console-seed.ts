@@ -1,6 +1,8 @@
+import assert from "node:assert/strict";
 import { calls, inTurn, startMock, turn } from "./chat.ts";
-import type { Answer } from "./http-client.ts";
+import { eventually } from "./eventually.ts";
 import { apiKeys, startServer, type TestServer } from "./server.ts";
+import { skillText } from "./skills.ts";
 import type { Cleanup } from "./temp.ts";
 
 /** Markup, scripts, addresses, long words and text from right to left, as a model, a tool or a person may send them. */
@@ -15,6 +17,7 @@ interface Seeded {
   readonly server: TestServer;
   readonly key: string;
   readonly runId: string;
+  readonly evalRunId: string;
   readonly flowRunId: string;
   readonly quoteId: string;
 }
@@ -41,29 +44,50 @@ export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
   mock.answer("evil", inTurn(calls(["calculator", { expression: evil }]), { text: [evil] }));
   const server = await startServer({ atEnd, env });
   const key = keys.admin;
-  const post = (path: string, body: object) => server.request("POST", path, { key, body });
+  const send = async (method: string, path: string, body: object) => {
+    const { status, text, json } = await server.request(method, path, { key, body });
+    assert.ok(status < 300, `${method} ${path}: ${text}`);
+    return json;
+  };
+  const post = (path: string, body: object) => send("POST", path, body);
+  const put = (path: string, body: object) => send("PUT", path, body);
   await post("/chat", turn("talk", "How many?", { thread_id: "answered" }));
   await post("/chat", turn("evil", evil, { thread_id: "hostile" }));
   await post("/chat", turn("gated", "Add them.", { thread_id: "gated" }));
   const accepted = await post("/chat", turn("batch", "How many?", { thread_id: "batch" }));
   await post("/documents", { title: evil.slice(0, 90), source: `handbook ${"x".repeat(200)}`, text: evil });
+  await post("/memory", { content: evil, manifest_id: "talk" });
   const manifest = { metadata: { name: "stored", description: evil.slice(0, 90) }, spec: { tools } };
-  for (const comment of ["first", evil.slice(0, 90)])
-    await server.request("PUT", "/manifests/stored", { key, body: { manifest, comment } });
+  for (const comment of ["first", evil.slice(0, 90)]) await put("/manifests/stored", { manifest, comment });
+  const files = (body: string) => ({ "SKILL.md": skillText("pouring", "How to pour tea well, for tests.", { body }) });
+  await post("/skill-library", { files: files("# Pouring\n\n1. Pour.\n"), publish: true });
+  await put("/skill-library/pouring/versions", {
+    ...{ files: files(`# Pouring\n\n${evil}\n`), parent_version: "0.1.0", reason: evil },
+  });
+  await post("/skill-library/pouring/feedback", { body: evil });
+  await put("/eval/datasets/tea", {
+    description: evil.slice(0, 400),
+    items: [{ item_id: "one", user_input: evil, rubric: { contains: evil } }],
+  });
+  const evaluated = await post("/eval/runs", { dataset_name: "tea", candidate_manifest: "evil" });
+  await eventually("the end of the evaluation", async () => {
+    const { json } = await server.get(`/eval/runs/${evaluated.run_id}`, { key });
+    return json.status !== "in_progress";
+  });
   const definition = {
     steps: [
       { id: "work", kind: "agent", label: evil.slice(0, 150), config: { manifest: "evil", prompt: evil } },
       { id: "rest", kind: "wait", needs: ["work"], config: { seconds: 3600 } },
     ],
   };
-  await server.request("PUT", "/workflows/flow", { key, body: { name: evil.slice(0, 90), definition } });
+  await put("/workflows/flow", { name: evil.slice(0, 90), definition });
   const flow = await post("/workflows/flow/runs", { inputs: {} });
   const quoteId = await seedShop(post);
-  return { server, key, runId: accepted.json.resume_token, flowRunId: flow.json.run_id, quoteId };
+  return { server, key, runId: accepted.resume_token, evalRunId: evaluated.run_id, flowRunId: flow.run_id, quoteId };
 }
 
 /** Makes a brand with two products, an order and a quote; returns the id of the quote. */
-async function seedShop(post: (path: string, body: object) => Promise<Answer>): Promise<string> {
+async function seedShop(post: (path: string, body: object) => Promise<{ readonly id: string }>): Promise<string> {
   await post("/brands", { id: "books", name: evil.slice(0, 90), brand_tenant: "acme" });
   const products = [
     { id: "book", title: "Handbook", price_cents: 1_900, inventory: 0 },
@@ -75,7 +99,7 @@ async function seedShop(post: (path: string, body: object) => Promise<Answer>): 
   const quoteOf = async (product_id: string, qty: number): Promise<string> => {
     const items = [{ product_id, qty }];
     const made = await post("/b2b/quotes", { account_id: "acme-inc", buyer_id: "bo", items, notes: evil });
-    return made.json.id;
+    return made.id;
   };
   const ordered = await quoteOf("book", 2);
   for (const move of ["send", "accept", "convert"]) await post(`/b2b/quotes/${ordered}/${move}`, {});

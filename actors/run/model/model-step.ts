@@ -242,7 +242,7 @@ async function outcomeOfFailure(call: StepCall, error: unknown): Promise<StepOut
   // Text that was not released was never published.
   const partial = isBuffered ? "" : (gate?.releasedText ?? metered.shownOf(error.partial));
   const thoughts = sent.all;
-  if (cancellation.cancelled || metered.breach === null) gate?.changes();
+  if (cancellation.cancelled || metered.breach === null) gate?.verdicts();
   if (cancellation.cancelled) return { kind: "stopped", partial, thoughts };
   if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, error.partial, thoughts, gate);
   if (error.overflow && error.partial === "" && mend !== null) {
@@ -275,7 +275,7 @@ async function cutOff(
   gate: OutputGate | null,
 ): Promise<StepOutcome> {
   runContext.step.route = metered.route;
-  gate?.changes();
+  gate?.verdicts();
   const text = gate?.releasedText ?? metered.shownOf(said);
   if (runContext.step.replyMode !== "streamed") return { kind: "breach", breach, partial: "" };
   if (!runContext.pipeline.holdsReplies) return { kind: "breach", breach, partial: text, thoughts };

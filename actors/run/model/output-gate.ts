@@ -55,7 +55,7 @@ export class OutputGate {
       stream.say(rest);
     }
     stream.flush();
-    const spoken = this.changes();
+    const spoken = this.verdicts();
     const { thoughts, ...other } = reply;
     const text = this.#text.released;
     const reasoning = this.#thinking.released;
@@ -69,9 +69,9 @@ export class OutputGate {
     };
   }
 
-  /** Records the changes of the output. Called once. */
-  changes(): Spoken[] {
-    return [...this.#thinking.changes(), ...this.#text.changes()];
+  /** Returns the verdicts of the controls on the output, and lets them count their changes. Called once. */
+  verdicts(): Spoken[] {
+    return [...this.#thinking.verdicts(), ...this.#text.verdicts()];
   }
 
   #open(kind: "text" | "thinking"): ReleasingStream {

@@ -2,6 +2,7 @@ import type { FailedCall } from "../../../bus/frames/output.ts";
 import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { Breach } from "../../../governance/budget.ts";
 import { denialOf } from "../../../governance/controls/denial.ts";
+import { recordedVerdicts } from "../../../governance/controls/verdicts.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import { interruptedEntry, type LogEntry } from "../../log/entry.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
@@ -227,7 +228,7 @@ export function assistantEntry(
   if (reply.usage !== null) metadata.usage = reply.usage;
   const thoughts = keptThoughts(reply);
   if (thoughts.length > 0) metadata.thinking = thoughts;
-  if (reply.spoken.length > 0) metadata.controls = reply.spoken;
+  Object.assign(metadata, recordedVerdicts(reply.spoken));
   if (runContext.askedBy !== null) metadata.agent = runContext.spec.agent.name;
   const { sources } = runContext.run.taint;
   if (sources.length > 0) metadata.taint = sources;

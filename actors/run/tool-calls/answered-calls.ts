@@ -13,9 +13,9 @@ import { callKey } from "../context/run-pipeline.ts";
 import { endedEntry } from "../event-log/waits.ts";
 import { claimGrant, decisionOf } from "./call-approval.ts";
 import type { CallRecorder } from "./call-recorder.ts";
-import type { AskedBy, CallWaits } from "./call-waits.ts";
+import type { Asking, CallWaits } from "./call-waits.ts";
 import { governedCall } from "./governed-call.ts";
-import { type HowMade, type Made, misfit, unavailable } from "./made-call.ts";
+import { askedBy, type HowMade, type Made, misfit, unavailable } from "./made-call.ts";
 import { familyOf, resumeTool } from "./tool-execution.ts";
 
 /** Functions of the call runner that answered calls need. */
@@ -24,7 +24,7 @@ interface CallParts {
   /** Returns the tool of this name; undefined if the agent does not have it. */
   tool(name: string): Tool | undefined;
   /** Opens another wait, after the entries and operations of the one before. */
-  wait(call: ToolCall, wait: Wait, by: AskedBy, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<Made>;
+  wait(call: ToolCall, wait: Wait, asking: Asking, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<Made>;
   /** Makes a call that the controls have passed. */
   make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made>;
 }
@@ -71,10 +71,12 @@ export class AnsweredCalls {
       const problems = this.#runContext.spec.agent.found?.problems ?? [];
       return this.#recorder.made(call, unavailable(problems), 0, null, [], entries, ops);
     }
-    if (control === null) return this.#answered(call, tool, { outcome, since: wait.opened_at }, entries, ops);
+    const before = (wait.call.spoken ?? []) as readonly Spoken[];
+    if (control === null)
+      return this.#answered(call, tool, { outcome, since: wait.opened_at, spoken: before }, entries, ops);
     const { cancellation, store, spec } = this.#runContext;
     const by = { control: control as ControlName, rule };
-    const spoken: Spoken[] = [{ ...by, verdict: "wait", ms: 0 }];
+    const spoken: readonly Spoken[] = before.length > 0 ? before : [{ ...by, verdict: "wait", ms: 0 }];
     const refuse = (detail: string) =>
       this.#recorder.denied(
         call,
@@ -110,7 +112,7 @@ export class AnsweredCalls {
     if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, all, entries, ops);
     // A later control asks for another approval.
     if (admission.kind === "wait" && begun === undefined)
-      return this.#parts.wait(made, admission.wait, { control: admission.after, rule: admission.rule }, entries, ops);
+      return this.#parts.wait(made, admission.wait, { by: askedBy(admission), spoken: all }, entries, ops);
     if (admission.kind === "wait")
       throw new Error(`the control ${admission.after} makes a call wait that ${by.control} has released from a wait`);
     const isReplaced = JSON.stringify(made.args) !== JSON.stringify(this.#logged(call.id));
@@ -131,7 +133,7 @@ export class AnsweredCalls {
   async #answered(
     call: ToolCall,
     tool: Tool,
-    { outcome, since }: { readonly outcome: WaitOutcome; readonly since: number },
+    { outcome, since, spoken }: { readonly outcome: WaitOutcome; readonly since: number; readonly spoken: readonly Spoken[] },
     entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
@@ -139,7 +141,7 @@ export class AnsweredCalls {
     const result = await resumeTool(runContext, tool, call, outcome);
     // Another process may have opened the wait, so only the wall clock is comparable.
     const latencyMs = Math.max(0, runContext.deps.env.now() - since);
-    const made = await this.#recorder.came(call, tool, result, { latencyMs, entries, ops });
+    const made = await this.#recorder.came(call, tool, result, { latencyMs, spoken, entries, ops });
     this.#recorder.failIfFatal(made, result);
     return made;
   }

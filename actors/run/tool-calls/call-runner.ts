@@ -19,9 +19,9 @@ import type { BegunCall, PendingCall, RunSpec } from "../spec/run-spec.ts";
 import { announceOps, hintAnnounced } from "./announced-waits.ts";
 import { AnsweredCalls } from "./answered-calls.ts";
 import { CallRecorder } from "./call-recorder.ts";
-import { type AskedBy, CallWaits } from "./call-waits.ts";
+import { type Asking, CallWaits } from "./call-waits.ts";
 import { governedCall } from "./governed-call.ts";
-import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
+import { askedBy, type HowMade, type Made, misfit, unbound } from "./made-call.ts";
 import { jobOf, pushJob } from "./queued-call.ts";
 import {
   boundArguments,
@@ -58,9 +58,9 @@ export class CallRunner {
     this.#answered = new AnsweredCalls(runContext, this.#recorder, {
       waits: () => this.#waits,
       tool: (name) => this.#bound.get(name),
-      wait: async (call, wait, by, entries, ops) => {
+      wait: async (call, wait, asking, entries, ops) => {
         await runContext.eventLog.append(entries, ops);
-        return this.#wait(call, wait, by);
+        return this.#wait(call, wait, asking);
       },
       make: (call, tool, governed, how) => this.#make(call, tool, governed, how),
     });
@@ -132,7 +132,7 @@ export class CallRunner {
     this.#recorder.started(made);
     if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, spoken);
     if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, spoken);
-    return this.#wait(made, admission.wait, { control: admission.after, rule: admission.rule });
+    return this.#wait(made, admission.wait, { by: askedBy(admission), spoken });
   }
 
   /**
@@ -170,7 +170,7 @@ export class CallRunner {
     if (found === null) return null;
     this.#recorder.started(call);
     if (!("wait" in found)) return { made: await this.#recorder.came(call, tool, found, { latencyMs: 0 }) };
-    return { made: await this.#wait(call, found.wait, null) };
+    return { made: await this.#wait(call, found.wait, { by: null, spoken: [] }) };
   }
 
   /** Asks a person for the outcome of an interrupted call. The approval request is written in the same batch as the wait. */
@@ -179,7 +179,7 @@ export class CallRunner {
     if ((await this.#waits.reserve()) !== null) return this.#recorder.recalled(call, effect);
     this.#recorder.started(call);
     const by = { control: "approvals", rule: request.rule_id, begun: effect } as const;
-    return this.#suspendCall(call, wait, by, [askApprovalOp(this.#runContext.store, request)]);
+    return this.#suspendCall(call, wait, { by, spoken: [] }, [askApprovalOp(this.#runContext.store, request)]);
   }
 
   /** Runs a call that the controls have passed. */
@@ -200,7 +200,7 @@ export class CallRunner {
     if (tool.effect !== "read") runContext.run.hasActed = true;
     const startedAt = runContext.deps.env.monotonic();
     const result = await executeTool(runContext, tool, call);
-    if ("wait" in result) return this.#wait(call, result.wait, null, result.push);
+    if ("wait" in result) return this.#wait(call, result.wait, { by: null, spoken }, result.push);
     const latencyMs = runContext.deps.env.monotonic() - startedAt;
     const released = await pipeline.release({ ...governed, args: call.args }, result);
     const all = [...spoken, ...released.spoken];
@@ -213,16 +213,16 @@ export class CallRunner {
   }
 
   /** Opens a wait. On a thread the call stops here, and continues when the run resumes. Without a thread it waits in memory. */
-  async #wait(call: ToolCall, wait: Wait, by: AskedBy | null, queued?: QueuedCall): Promise<Made> {
+  async #wait(call: ToolCall, wait: Wait, asking: Asking, queued?: QueuedCall): Promise<Made> {
     const runContext = this.#runContext;
     const full = await this.#waits.reserve();
     if (full !== null) {
       if (wait.kind === "task") runContext.run.tasks?.stop(wait.asked_as ?? "");
-      return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
+      return this.#recorder.made(call, toolError("rate_limited", full), 0, null, asking.spoken);
     }
-    if (queued !== undefined) return this.#enqueue(call, wait, queued);
-    if (runContext.spec.thread_suffix !== null) return this.#suspendCall(call, wait, by, []);
-    const { row } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
+    if (queued !== undefined) return this.#enqueue(call, wait, asking, queued);
+    if (runContext.spec.thread_suffix !== null) return this.#suspendCall(call, wait, asking, []);
+    const { row } = this.#waits.open(call, wait, asking, this.#recorder.isEdited(call));
     const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
     return outcome === null
       ? this.#answered.givenUp(call, ended, [], ops)
@@ -230,9 +230,9 @@ export class CallRunner {
   }
 
   /** Opens the wait of a queue call, then pushes its job. */
-  async #enqueue(call: ToolCall, wait: Wait, queued: QueuedCall): Promise<Made> {
+  async #enqueue(call: ToolCall, wait: Wait, asking: Asking, queued: QueuedCall): Promise<Made> {
     const runContext = this.#runContext;
-    const { row: asked, entry } = this.#waits.open(call, wait, null, this.#recorder.isEdited(call));
+    const { row: asked, entry } = this.#waits.open(call, wait, asking, this.#recorder.isEdited(call));
     const job = jobOf(runContext, queued, call, asked);
     const row = this.#bound.get(call.name)?.effect === "once" ? asked : { ...asked, push: job };
     if (runContext.spec.thread_suffix !== null) {
@@ -253,9 +253,9 @@ export class CallRunner {
   }
 
   /** Opens a wait on the thread and leaves the call. `ops` are written before the wait. */
-  async #suspendCall(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
+  async #suspendCall(call: ToolCall, wait: Wait, asking: Asking, ops: readonly WriteOp[]): Promise<null> {
     const runContext = this.#runContext;
-    const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
+    const { row, entry } = this.#waits.open(call, wait, asking, this.#recorder.isEdited(call));
     const opens = [...ops, ...openOps(runContext.store, row, wait.request)];
     // A request that `ops` make has no other wait.
     const made = wait.request?.id ?? (ops.length > 0 ? row.approval_id : null);

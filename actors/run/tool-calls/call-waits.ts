@@ -1,7 +1,7 @@
 import { orderedId } from "../../../bus/env.ts";
 import { tellNews } from "../../../bus/protocol/news.ts";
 import type { ControlName } from "../../../governance/controls/order.ts";
-import type { Wait } from "../../../governance/controls/verdicts.ts";
+import type { Spoken, Wait } from "../../../governance/controls/verdicts.ts";
 import { attributeNames, spanNames } from "../../../governance/tracing/conventions.ts";
 import { waitingOn } from "../../../storage/frames/waiting-on.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
@@ -47,7 +47,7 @@ export class CallWaits {
   }
 
   /** Opens a reserved wait of a call. The caller writes the row and the entry, or waits with `here`. */
-  open(call: ToolCall, wait: Wait, by: AskedBy | null, isEdited: boolean): { row: NewWait; entry: LogEntry } {
+  open(call: ToolCall, wait: Wait, { by, spoken }: Asking, isEdited: boolean): { row: NewWait; entry: LogEntry } {
     const runContext = this.#runContext;
     const { spec, deps } = runContext;
     runContext.run.hasAsked = true;
@@ -58,6 +58,7 @@ export class CallWaits {
       control: by?.control ?? null,
       ...(isEdited && { edited: true as const }),
       ...(by && { rule: by.rule, ...(by.begun !== undefined && { begun: by.begun }) }),
+      ...(spoken.length > 0 && { spoken }),
     };
     const opened = openedWait(wait, asking, {
       wait_id: orderedId(deps.env),
@@ -183,6 +184,14 @@ interface WaitEnd {
   readonly outcome: WaitOutcome | null;
   /** Statements that close the wait. */
   readonly ops: readonly WriteOp[];
+}
+
+/** Why a call waits. */
+export interface Asking {
+  /** The control that asks; null if the tool itself asks. */
+  readonly by: AskedBy | null;
+  /** The verdicts of the controls before the wait. */
+  readonly spoken: readonly Spoken[];
 }
 
 /** The control that asks, and its rule. */

@@ -5,6 +5,7 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { LogEntry } from "../../log/entry.ts";
 import type { ToolOutcome } from "../../log/tool-outcome.ts";
 import { type ToolResult, toolError } from "../../tools/tool.ts";
+import type { AskedBy } from "./call-waits.ts";
 
 /** The outcome of a call; `handed` if the client of the request will make it; null while it waits. */
 export type Made = ToolOutcome | { readonly handed: ToolCall } | null;
@@ -32,6 +33,11 @@ export interface Came {
   /** Written with the result. */
   readonly entries?: readonly LogEntry[];
   readonly ops?: readonly WriteOp[];
+}
+
+/** Returns the control that makes a call wait. */
+export function askedBy({ after, rule }: Extract<Admission, { kind: "wait" }>): AskedBy {
+  return { control: after, rule };
 }
 
 /** Returns the result for a call whose arguments a control replaced with invalid ones. */

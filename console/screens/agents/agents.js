@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { ago } from "../../core/format.js";
 import { html } from "../../core/html.js";
 import { onNews } from "../../core/live.js";
@@ -80,7 +80,7 @@ function Item({ item, isCurrent }) {
 }
 
 function Agent({ name, item, onChanged }) {
-  const [tab, setTab] = useState("overview");
+  const tab = place.value.query.get("tab") ?? "overview";
   const isStored = item?.source === "store";
   // A stored version is the text as its author wrote it, without the defaults.
   const current = useResource("GET /manifests/{name}", { name, version: isStored ? item.version : undefined });
@@ -102,7 +102,7 @@ function Agent({ name, item, onChanged }) {
       ${may("POST /chat/stream") ? html`<a class="button small" href=${to("chat", [], { manifest: name })}><${Icon} name="chat" size=${14} /> Talk to it</a>` : null}
     </div>
     ${item?.problems ? html`<p class="banner bad" role="alert"><span>${item.problems.join("; ")}</span></p>` : null}
-    <${Choice} label="Part" options=${tabs} value=${tab} choose=${setTab} />
+    <${Choice} label="Part" options=${tabs} value=${tab} choose=${(next) => go(to("agents", [name], { tab: next }))} />
     ${
       current.error
         ? html`<${Failed} error=${current.error} retry=${current.reload} />`

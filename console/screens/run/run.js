@@ -50,7 +50,7 @@ function Run({ id, other }) {
     if (run.data) spentOf(run.data).then(setSpent, () => setSpent(null));
   }, [run.data]);
   if (run.error) return html`<${Page} title="Run"><${Failed} error=${run.error} retry=${run.reload} /><//>`;
-  if (run.data === null) return html`<${Loading} label="Reading the run" />`;
+  if (run.data === null) return html`<${Page} title="Run"><${Loading} label="Reading the run" /><//>`;
   const {
     status,
     manifest_id,

@@ -15,10 +15,11 @@ export function TimeAxis({ items, end, choose, chosen }) {
   const start = rows[0].from;
   const stop = Math.max(...rows.map(({ to }) => to), start + 1);
   const share = (at) => ((at - start) / (stop - start)) * 100;
-  const row = ({ kind, title, said, from, to, n, tools = [], controls = [], taint = [], isBad, isOpen }) => {
+  const row = ({ kind, title, said, from, to, n, tools = [], controls = [], passed = [], taint = [], isBad, isOpen }) => {
     const inside = html`
       <span class="axis-name"><${Icon} name=${drawings[kind]} size=${15} /> <b>${title}</b> <small>${said}${tools.length > 0 ? ` → ${tools.join(", ")}` : ""}</small>
         ${controls.map(({ control, verdict, rule }) => html`<span class=${`chip ${verdict === "replace" ? "warn" : "bad"}`}>${control} ${verdict}${rule ? `: ${rule}` : ""}</span>`)}
+        ${passed.length > 0 ? html`<span class="chip good" title=${`Passed by ${passed.join(", ")}`}>${passed.length < 3 ? `passed by ${passed.join(", ")}` : `${passed.length} controls passed`}</span>` : null}
         ${taint.map((source) => html`<span class="chip" title="Text from outside that the agent had read">from ${source}</span>`)}</span>
       <span class="axis-track" aria-hidden="true"
         ><span class=${`axis-bar ${kind} ${isBad ? "bad" : ""}`} style=${{ left: `${share(from)}%`, width: `${Math.max(share(to) - share(from), 0.4)}%` }}></span

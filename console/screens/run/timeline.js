@@ -53,6 +53,7 @@ export function rowsOf(items, end) {
         n,
         tools: item.tools,
         controls: item.controls,
+        passed: item.passed,
         taint: item.taint,
       });
     } else if (item.kind === "tool_call") {
@@ -76,7 +77,7 @@ export function rowsOf(items, end) {
       };
       if (!calls.has(item.tool_call_id)) rows.push(row);
       Object.assign(row, { to: item.at, isOpen: false, said: item.status ?? "", isBad: item.status !== "ok" });
-      Object.assign(row, { controls: item.controls, taint: item.taint });
+      Object.assign(row, { controls: item.controls, passed: item.passed, taint: item.taint });
     } else if (item.kind === "wait") {
       const next = items.slice(at + 1).find((each) => each.kind !== "wait")?.at;
       rows.push({

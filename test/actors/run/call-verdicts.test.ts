@@ -38,7 +38,7 @@ describe("a control", () => {
     assert.equal(shownLast(governed), told);
     assert.deepEqual(framesOf(turn, "tool_end"), [{ name: "leaky", output: told, id: "c0" }]);
     const controls = [{ control: "hook", verdict: "deny", rule: "no-files", ms: 0 }];
-    assert.deepEqual(resultsOf(events), [[told, { status: "denied", controls }]]);
+    assert.deepEqual(resultsOf(events), [[told, { status: "denied", controls, passed: ["limits", "policy"] }]]);
     assert.deepEqual(intents([...events]), []);
     assert.deepEqual(
       audit.map(({ event_type, status }) => `${event_type} ${status}`),
@@ -93,7 +93,7 @@ describe("a control", () => {
     const told = "[tool error/invalid_arguments] changed by hook: file is not an argument of this tool";
     assert.deepEqual([governed.ran, shownLast(governed)], [[], told]);
     const controls = [{ control: "hook", verdict: "replace", ms: 0 }];
-    assert.deepEqual(resultsOf(events), [[told, { status: "error", controls }]]);
+    assert.deepEqual(resultsOf(events), [[told, { status: "error", controls, passed: ["limits", "policy"] }]]);
     const { error_code, args } = audit[1]?.payload ?? {};
     assert.deepEqual([audit[1]?.event_type, error_code, args], ["tool_call", "invalid_arguments", { file: "b.txt" }]);
   });
@@ -130,7 +130,7 @@ describe("a control", () => {
     const told = "[approval timeout] tool=leaky rule=gate";
     assert.deepEqual([live, asked, governed.ran, shownLast(governed)], [0, 1, [], told]);
     const controls = [{ control: "approvals", verdict: "wait", rule: "gate", ms: 0 }];
-    assert.deepEqual(resultsOf(events), [[told, { status: "denied", controls }]]);
+    assert.deepEqual(resultsOf(events), [[told, { status: "denied", controls, passed: ["limits", "policy"] }]]);
     assert.deepEqual([audit[1]?.event_type, audit[1]?.payload.control], ["policy_deny", "approvals"]);
     assert.deepEqual(framesOf(turn, "tool_start").length, 1);
     assert.deepEqual(intents([...events]), []);
@@ -290,7 +290,8 @@ describe("a control", () => {
     const { turn, events } = await governed.play("stopped", [asks(["failing", {}]), done]);
 
     const [[, metadata] = []] = resultsOf(measured.events);
-    assert.deepEqual(metadata, { status: "error", controls: [{ control: "hook", verdict: "replace", ms: 20 }] });
+    const controls = [{ control: "hook", verdict: "replace", ms: 20 }];
+    assert.deepEqual(metadata, { status: "error", controls, passed: ["limits", "policy", "secret_masking"] });
     assert.deepEqual([governed.ran.length, turn.outline.includes("aborted")], [1, true]);
     assert.deepEqual(
       resultsOf(events).map(([text]) => text),

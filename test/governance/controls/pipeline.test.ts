@@ -33,6 +33,8 @@ interface Args {
 
 const isOf = (order: readonly ControlName[], name: ControlName): boolean => order.includes(name);
 const names = (passed: readonly string[]) => passed.map((entry) => entry.split(" ")[1]);
+const passesOf = (order: readonly ControlName[]) => order.map((control) => ({ control, verdict: "pass" }));
+const before = (name: ControlName) => callOrder.slice(0, callOrder.indexOf(name));
 const behind = (name: ControlName) => callOrder.slice(callOrder.indexOf(name) + 1);
 
 describe("the order", () => {
@@ -41,7 +43,7 @@ describe("the order", () => {
 
     const admission = await pipeline(recording(passed)).admit(call);
 
-    assert.deepEqual(admission, { kind: "pass", args: { n: 1 }, spoken: [] });
+    assert.deepEqual(admission, { kind: "pass", args: { n: 1 }, spoken: passesOf(callOrder) });
     assert.deepEqual(names(passed), [
       ...["secret_masking", "limits", "policy", "hook", "permission_mode", "command"],
       ...["screening", "guardrails", "judges", "artifacts", "approvals"],
@@ -116,9 +118,9 @@ for (const name of callOrder)
         kind: "deny",
         denial: { control: auditedAs[name], layer: name, rule: "r", detail: "no" },
         args: { n: 1 },
-        spoken: [{ control: name, verdict: "deny", rule: "r", ms: 1.5 }],
+        spoken: [...passesOf(before(name)), { control: name, verdict: "deny", rule: "r", ms: 1.5 }],
       });
-      assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
+      assert.deepEqual(names(passed), before(name));
     });
 
     test("replace: later controls and the tool get the new arguments, the log the model's", async () => {
@@ -136,7 +138,7 @@ for (const name of callOrder)
 
       const admission = await pipeline([...watching, replacing]).admit(call);
 
-      const spoken = [{ control: name, verdict: "replace", ms: 1.5 }];
+      const spoken = [{ control: name, verdict: "replace", ms: 1.5 }, ...passesOf(behind(name))];
       assert.deepEqual(admission, { kind: "pass", args: { n: 2 }, spoken });
       assert.deepEqual(seen, Array(behind(name).length).fill([{ n: 2 }, { n: 1 }]));
     });
@@ -147,9 +149,10 @@ for (const name of callOrder)
       const admission = await speaking({ verdict: "replace", args: { bad: 1 }, rule: "r" }, passed).admit(call);
 
       const { kind, spoken, ...facts } = admission;
-      assert.deepEqual([kind, spoken.length], ["misfit", 1]);
+      const own = { control: name, verdict: "replace", rule: "r", ms: 1.5 };
+      assert.deepEqual([kind, spoken], ["misfit", [...passesOf(before(name)), own]]);
       assert.deepEqual(facts, { by: name, problem: "bad is not an argument of this tool", args: { bad: 1 } });
-      assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
+      assert.deepEqual(names(passed), before(name));
     });
 
     test("wait: the verdict has the position to continue at", async () => {
@@ -157,9 +160,9 @@ for (const name of callOrder)
 
       const admission = await speaking({ verdict: "wait", rule: "r", wait }, passed).admit(call);
 
-      const spoken = [{ control: name, verdict: "wait", rule: "r", ms: 1.5 }];
+      const spoken = [...passesOf(before(name)), { control: name, verdict: "wait", rule: "r", ms: 1.5 }];
       assert.deepEqual(admission, { kind: "wait", wait, rule: "r", after: name, args: { n: 1 }, spoken });
-      assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
+      assert.deepEqual(names(passed), before(name));
     });
 
     test("after a wait: the call continues, and of the earlier controls policies rerun", async () => {
