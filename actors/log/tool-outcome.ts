@@ -1,5 +1,10 @@
 import { soundText } from "../../bus/sound-text.ts";
-import { type GovernedResult, type QuotedSource, recordedVerdicts, type Spoken } from "../../governance/controls/verdicts.ts";
+import {
+  type GovernedResult,
+  type QuotedSource,
+  recordedVerdicts,
+  type Spoken,
+} from "../../governance/controls/verdicts.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { toolError } from "../tools/tool.ts";

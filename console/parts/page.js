@@ -22,11 +22,17 @@ export function Choice({ label, options, value, choose }) {
   </div>`;
 }
 
+/** Characters from which a fact gets a line of its own. */
+const longFrom = 40;
+
 /** Facts as names and values. Facts without a value are left out. */
 export function Facts({ facts }) {
   return html`<dl class="facts">
     ${facts
       .filter(([, value]) => value !== null && value !== undefined && value !== "")
-      .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
+      .map(
+        ([name, value]) =>
+          html`<div key=${name} class=${typeof value === "string" && value.length > longFrom ? "long" : ""}><dt>${name}</dt><dd dir="auto">${value}</dd></div>`,
+      )}
   </dl>`;
 }

@@ -57,8 +57,10 @@ export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
   const accepted = await post("/chat", turn("batch", "How many?", { thread_id: "batch" }));
   await post("/documents", { title: evil.slice(0, 90), source: `handbook ${"x".repeat(200)}`, text: evil });
   await post("/memory", { content: evil, manifest_id: "talk" });
-  const manifest = { metadata: { name: "stored", description: evil.slice(0, 90) }, spec: { tools } };
-  for (const comment of ["first", evil.slice(0, 90)]) await put("/manifests/stored", { manifest, comment });
+  for (const comment of ["first", evil.slice(0, 90)]) {
+    const metadata = { name: "stored", description: `${comment} ${evil.slice(0, 90)}` };
+    await put("/manifests/stored", { manifest: { metadata, spec: { tools } }, comment });
+  }
   const files = (body: string) => ({ "SKILL.md": skillText("pouring", "How to pour tea well, for tests.", { body }) });
   await post("/skill-library", { files: files("# Pouring\n\n1. Pour.\n"), publish: true });
   await put("/skill-library/pouring/versions", {
@@ -71,8 +73,8 @@ export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
   });
   const evaluated = await post("/eval/runs", { dataset_name: "tea", candidate_manifest: "evil" });
   await eventually("the end of the evaluation", async () => {
-    const { json } = await server.get(`/eval/runs/${evaluated.run_id}`, { key });
-    return json.status !== "in_progress";
+    const { json } = await server.get(`/eval/runs/${evaluated.id}`, { key });
+    return json.status !== undefined && json.status !== "in_progress";
   });
   const definition = {
     steps: [
@@ -83,7 +85,7 @@ export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
   await put("/workflows/flow", { name: evil.slice(0, 90), definition });
   const flow = await post("/workflows/flow/runs", { inputs: {} });
   const quoteId = await seedShop(post);
-  return { server, key, runId: accepted.resume_token, evalRunId: evaluated.run_id, flowRunId: flow.run_id, quoteId };
+  return { server, key, runId: accepted.resume_token, evalRunId: evaluated.id, flowRunId: flow.run_id, quoteId };
 }
 
 /** Makes a brand with two products, an order and a quote; returns the id of the quote. */

@@ -24,7 +24,13 @@ interface CallParts {
   /** Returns the tool of this name; undefined if the agent does not have it. */
   tool(name: string): Tool | undefined;
   /** Opens another wait, after the entries and operations of the one before. */
-  wait(call: ToolCall, wait: Wait, asking: Asking, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<Made>;
+  wait(
+    call: ToolCall,
+    wait: Wait,
+    asking: Asking,
+    entries: readonly LogEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<Made>;
   /** Makes a call that the controls have passed. */
   make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made>;
 }
@@ -133,7 +139,11 @@ export class AnsweredCalls {
   async #answered(
     call: ToolCall,
     tool: Tool,
-    { outcome, since, spoken }: { readonly outcome: WaitOutcome; readonly since: number; readonly spoken: readonly Spoken[] },
+    {
+      outcome,
+      since,
+      spoken,
+    }: { readonly outcome: WaitOutcome; readonly since: number; readonly spoken: readonly Spoken[] },
     entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {

@@ -17,6 +17,12 @@ const phases = {
   aborted: "stopped",
 };
 
+/** Returns the state of a live turn. */
+function statusOf({ runStatus = "running", blocks }) {
+  const isAsking = blocks.some(({ type, state }) => state === "approval" || (type === "question" && state === "open"));
+  return isAsking && runStatus === "running" ? "waiting for you" : runStatus;
+}
+
 /** The name of the thread, its agent and state, and what can be done with it. */
 export function Header({ thread, agents, manifest, choose, isNew, open, fork, mayWrite }) {
   const { name, phase, permissionMode, activeRun } = thread.facts.value;
@@ -71,7 +77,7 @@ export function Header({ thread, agents, manifest, choose, isNew, open, fork, ma
         : html`<h1 dir="auto" title=${title}>${title}</h1>`
     }
     <span class="chips">
-      ${isBusy || phases[phase] ? html`<span class=${`chip ${isBusy ? "live" : ""}`}>${isBusy ? (thread.live.value.runStatus ?? "running") : phases[phase]}</span>` : null}
+      ${isBusy || phases[phase] ? html`<span class=${`chip ${isBusy ? "live" : ""}`}>${isBusy ? statusOf(thread.live.value) : phases[phase]}</span>` : null}
       ${permissionMode !== undefined && permissionMode !== "default" ? html`<span class="chip warn">${permissionMode}</span>` : null}
     </span>
     ${activeRun && has("GET /runs/{run_id}") && may("GET /runs/{run_id}") ? html`<a class="button ghost" href=${to("run", [activeRun.resumeToken])}><${Icon} name="run" size=${16} /> Run</a>` : null}

@@ -15,7 +15,20 @@ export function TimeAxis({ items, end, choose, chosen }) {
   const start = rows[0].from;
   const stop = Math.max(...rows.map(({ to }) => to), start + 1);
   const share = (at) => ((at - start) / (stop - start)) * 100;
-  const row = ({ kind, title, said, from, to, n, tools = [], controls = [], passed = [], taint = [], isBad, isOpen }) => {
+  const row = ({
+    kind,
+    title,
+    said,
+    from,
+    to,
+    n,
+    tools = [],
+    controls = [],
+    passed = [],
+    taint = [],
+    isBad,
+    isOpen,
+  }) => {
     const inside = html`
       <span class="axis-name"><${Icon} name=${drawings[kind]} size=${15} /> <b>${title}</b> <small>${said}${tools.length > 0 ? ` → ${tools.join(", ")}` : ""}</small>
         ${controls.map(({ control, verdict, rule }) => html`<span class=${`chip ${verdict === "replace" ? "warn" : "bad"}`}>${control} ${verdict}${rule ? `: ${rule}` : ""}</span>`)}

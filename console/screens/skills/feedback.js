@@ -12,20 +12,24 @@ import { attempt } from "../../parts/toast.js";
 
 const acceptRoute = "POST /skill-library/-/feedback/{feedback_id}/accept";
 const rejectRoute = "POST /skill-library/-/feedback/{feedback_id}/reject";
-const states = ["pending", "accepted", "applied", "failed", "rejected"].map((each) => [each, each]);
+const states = ["pending", "accepted", "applied", "failed", "rejected"].map((each) => [
+  each,
+  each[0].toUpperCase() + each.slice(1),
+]);
 
 /** Feedback on skills, and its decision. */
 export function Feedback() {
   const [status, setStatus] = useState("pending");
   const pages = usePages("GET /skill-library/-/feedback", { status, limit: 50 });
+  const choice = html`<div class="list-head"><${Choice} label="State" options=${states} value=${status} choose=${setStatus} /></div>`;
   return html`<${PagesList}
     pages=${pages}
     keyOf=${({ id }) => id}
     row=${(one) => html`<${Row} feedback=${one} onDecided=${() => pages.set((items) => items.filter((each) => each !== one))} />`}
     label="Feedback"
     estimate=${120}
-    head=${html`<${Choice} label="State" options=${states} value=${status} choose=${setStatus} />`}
-    empty=${html`<div class="stack"><${Choice} label="State" options=${states} value=${status} choose=${setStatus} /><${Empty} icon="chat" title=${`No feedback is ${status}`} /></div>`}
+    head=${choice}
+    empty=${html`${choice}<${Empty} icon="chat" title=${`No feedback is ${status}`} />`}
   />`;
 }
 
