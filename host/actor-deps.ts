@@ -345,7 +345,7 @@ export function createActorDeps(
       ...builtInContextSources,
       skillsSource(skills),
       proceduresSource({ env, host: config.bootId, textVectors }),
-      ...(settings.loadAgentsMd ? [agentsFileSource(settings, env)] : []),
+      ...(settings.loadAgentsMd ? [agentsFileSource(settings)] : []),
       ...pluginContextSources(plugins, services),
     ],
     patterns,

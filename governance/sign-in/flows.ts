@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync } from "node:crypto";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { Store, TenantStore } from "../../storage/store/store.ts";
+import type { Store, TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { kvCompareAndSetOp, kvCountOp, kvDeleteOp, kvGet } from "../../storage/tables/kv.ts";
 import type { Settings } from "../settings/settings.ts";
 
@@ -39,11 +39,16 @@ export class SignInFlows {
     );
   }
 
-  /** Stores a row. Returns false if the handle was stored before and has not expired. */
-  async add(kind: FlowKind, handle: string, value: unknown, ttlMs: number): Promise<boolean> {
+  /** Stores a row of a new handle. */
+  async add(kind: FlowKind, handle: string, value: unknown, ttlMs: number): Promise<void> {
+    await this.#store.write([this.addOp(kind, handle, value, ttlMs)]);
+  }
+
+  /** Stores a row. Its batch refuses with conflict if the handle was stored before and has not expired. */
+  addOp(kind: FlowKind, handle: string, value: unknown, ttlMs: number): WriteOp {
     const now = this.#env.now();
     const row = { key: keyOf(kind, handle), value: this.#seal(JSON.stringify(value)), expires_at: now + ttlMs };
-    return unlessConflict(this.#store.write([kvCompareAndSetOp(this.#store, row, null, now)]));
+    return kvCompareAndSetOp(this.#store, row, null, now);
   }
 
   /** Returns the row of a handle; null if there is none, or it has expired. */
@@ -71,8 +76,13 @@ export class SignInFlows {
   }
 
   /** Removes a row that was read. False if another request removed it first. */
-  remove(kind: FlowKind, handle: string, { version }: Flow<unknown>): Promise<boolean> {
-    return unlessConflict(this.#store.write([kvDeleteOp(this.#store, keyOf(kind, handle), version)]));
+  remove(kind: FlowKind, handle: string, flow: Flow<unknown>): Promise<boolean> {
+    return unlessConflict(this.#store.write([this.removeOp(kind, handle, flow)]));
+  }
+
+  /** Removes a row that was read. Its batch refuses with conflict if another request removed it first. */
+  removeOp(kind: FlowKind, handle: string, { version }: Flow<unknown>): WriteOp {
+    return kvDeleteOp(this.#store, keyOf(kind, handle), version);
   }
 
   /** Returns the value of a row, once. */
@@ -119,7 +129,8 @@ function keyOf(kind: FlowKind, handle: string): string {
   return `${kind} ${createHash("sha256").update(handle).digest("base64url")}`;
 }
 
-async function unlessConflict(written: Promise<unknown>): Promise<boolean> {
+/** Returns true if a write succeeded, false if its guard failed. */
+export async function unlessConflict(written: Promise<unknown>): Promise<boolean> {
   try {
     await written;
     return true;

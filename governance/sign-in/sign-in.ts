@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { Store } from "../../storage/store/store.ts";
+import type { Store, WriteOp } from "../../storage/store/store.ts";
 import { putSignInGrantOps } from "../../storage/tables/sign-in-grants.ts";
 import { auditOp } from "../audit.ts";
 import type { Outgoing } from "../egress/outgoing.ts";
@@ -11,7 +11,7 @@ import type { SecretMask } from "../secret-mask.ts";
 import type { Settings } from "../settings/settings.ts";
 import { type SignInScheme, signToken } from "./access-tokens.ts";
 import type { NamedGrant } from "./entries.ts";
-import { SignInFlows } from "./flows.ts";
+import { SignInFlows, unlessConflict } from "./flows.ts";
 import { Github, type RedeemedTokens, slowerSeconds } from "./github.ts";
 import { Google } from "./google.ts";
 import { grantOf } from "./grants.ts";
@@ -208,11 +208,13 @@ export class SignIn {
 
   /** Returns the token of a sign-in in a browser, once. Refuses with invalid_login. */
   async exchange(provider: Provider, cookie: string, address: string): Promise<TokenAnswer> {
-    const signedIn = await this.#flows.take<SignedIn>("exchange", `${provider} ${cookie}`);
-    if (signedIn === null) throw signInRefusal("invalid_login");
-    const { connects } = signedIn;
-    if (connects) await this.#deps.connections.keep(signedIn.tenant, connects.account, connects.tokens);
-    return this.#token(signedIn, { by: "browser", address });
+    const handle = `${provider} ${cookie}`;
+    const flow = await this.#flows.read<SignedIn>("exchange", handle);
+    if (flow === null) throw signInRefusal("invalid_login");
+    const { tenant, connects } = flow.value;
+    if (connects) await this.#deps.connections.keep(tenant, connects.account, connects.tokens);
+    const spent = this.#flows.removeOp("exchange", handle, flow);
+    return this.#token(flow.value, { by: "browser", address }, { op: spent, refusal: "invalid_login" });
   }
 
   /** Returns the token of a workflow. Its id token is spent by the first success only. */
@@ -220,9 +222,12 @@ export class SignIn {
     const { jti, repository_id, expiresAt, grants } = await this.#workflows.run(idToken);
     const grant = grantOf(grants, tenant);
     const leftMs = Math.max(0, expiresAt - this.#deps.env.now()) + 120_000;
-    if (!(await this.#flows.add("token", jti, {}, leftMs))) throw signInRefusal("invalid_id_token");
     const sub = `github_actions:${repository_id}`;
-    return this.#token({ ...grant, sub, scheme: "github_actions", github_login: "" }, { by: "workflow", address });
+    return this.#token(
+      { ...grant, sub, scheme: "github_actions", github_login: "" },
+      { by: "workflow", address },
+      { op: this.#flows.addOp("token", jti, {}, leftMs), refusal: "invalid_id_token" },
+    );
   }
 
   async #githubAccount(token: string, tenant: string | null): Promise<SignedIn & Named> {
@@ -252,7 +257,15 @@ export class SignIn {
     return { ...account, account, login: email };
   }
 
-  async #token(signedIn: SignedIn, how: Readonly<Record<string, string>>): Promise<TokenAnswer> {
+  /**
+   * Returns an access token, and records it. `spent` marks the proof as used in the same batch, so that a caller can repeat it after a failure
+   * of the store.
+   */
+  async #token(
+    signedIn: SignedIn,
+    how: Readonly<Record<string, string>>,
+    spent?: { readonly op: WriteOp; readonly refusal: "invalid_login" | "invalid_id_token" },
+  ): Promise<TokenAnswer> {
     const { settings, env, store, mask } = this.#deps;
     const { tenant, sub, scopes, entries, scheme, github_login } = signedIn;
     const isWorkflow = scheme === "github_actions";
@@ -262,7 +275,9 @@ export class SignIn {
     const event_type = scheme === "google" ? "google_login" : "github_login";
     const row = { manifest_id: "", principal_subj: sub, payload: { scheme, github_login, scopes, expires_in, ...how } };
     const audited = auditOp(ofTenant, { env, mask }, { event_type, status: "ok", ...row });
-    await ofTenant.write([...putSignInGrantOps(ofTenant, { sub, entries, scopes }), audited]);
+    const kept = [...putSignInGrantOps(ofTenant, { sub, entries, scopes }), audited];
+    if (spent === undefined) await ofTenant.write(kept);
+    else if (!(await unlessConflict(ofTenant.write([spent.op, ...kept])))) throw signInRefusal(spent.refusal);
     return { access_token, token_type: "Bearer", expires_in, tenant, scopes, github_login };
   }
 

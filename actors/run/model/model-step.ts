@@ -124,6 +124,7 @@ function preparePrompt(
     principal: spec.principal,
     store,
     threadId: eventLog.threadId,
+    checkout: runContext.checkout,
     branch: branch.messages,
     shown,
     compare: (query, texts, route) => compare(runContext, query, texts, route),

@@ -1,11 +1,9 @@
 import { splitThreadId } from "../../../bus/address.ts";
-import type { Env } from "../../../bus/env.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { builtInTools } from "../../tools/registry/built-in.ts";
 import { decodeText, readAtMost } from "../../tools/workspace/file-content.ts";
 import { ToolRefusal } from "../../tools/workspace/refusal.ts";
-import { threadCheckout } from "../../tools/workspace/thread-checkout.ts";
 import { inParent, type Workspace } from "../../tools/workspace/workspace.ts";
 import type { ContextSource } from "./context-source.ts";
 
@@ -22,20 +20,16 @@ const workspaceTools: ReadonlySet<string> = new Set(
  * Shows AGENTS.md of the workspace to agents that work in it. Tools can write the file, so it is data in a message and stays out of
  * the system text. It is read before each step: the agent may have changed it.
  */
-export function agentsFileSource(
-  {
-    workspaceRoot: root,
-    workspaceDeploymentTenants: deploymentTenants,
-  }: Pick<Settings, "workspaceRoot" | "workspaceDeploymentTenants">,
-  env: Pick<Env, "now">,
-): ContextSource {
+export function agentsFileSource({
+  workspaceRoot: root,
+  workspaceDeploymentTenants: deploymentTenants,
+}: Pick<Settings, "workspaceRoot" | "workspaceDeploymentTenants">): ContextSource {
   return {
     name: fileName,
-    contribute({ agent, threadId, store }) {
+    contribute({ agent, threadId, checkout }) {
       if (root === null || threadId === "" || !worksInFiles(agent)) return null;
       const { tenantId, suffix: threadSuffix } = splitThreadId(threadId);
       const { workspaceScope } = agent;
-      const checkout = threadCheckout(store, threadSuffix, env);
       return contribution({ tenantId, threadSuffix, workspaceScope, workspace: { root, deploymentTenants, checkout } });
     },
   };

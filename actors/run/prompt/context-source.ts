@@ -2,6 +2,7 @@ import type { Principal } from "../../../bus/protocol/principal.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
+import type { WorkspaceConfig } from "../../tools/tool.ts";
 
 // A context source adds text to model calls, in addition to the manifest and the thread. It is asked before each step. The event
 // log does not contain its text; the record of the model call does.
@@ -21,6 +22,8 @@ export interface ContextStep {
   readonly store: TenantStore;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
+  /** Finds the repository checkout of the thread. It is looked up once for a run. */
+  readonly checkout: WorkspaceConfig["checkout"];
   /** The messages of the thread that the run has loaded, and its own. */
   readonly branch: readonly ContextMessage[];
   /** The messages of the thread that the model will see. */

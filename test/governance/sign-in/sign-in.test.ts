@@ -1,0 +1,125 @@
+// Sign-in against a stand-in of GitHub: what is logged, what a failed store costs, and many starts from one network.
+import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
+import { test } from "node:test";
+import pino from "pino";
+import { type Env, systemEnv } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import { Outgoing } from "../../../governance/egress/outgoing.ts";
+import { SecretMask, Secrets } from "../../../governance/secret-mask.ts";
+import { readSettings } from "../../../governance/settings/settings.ts";
+import { SignIn } from "../../../governance/sign-in/sign-in.ts";
+import { addressCaller } from "../../../http/middleware/address-caller.ts";
+import { startGithub } from "../../support/github-server.ts";
+import { type RefusingStore, refusingStore } from "../../support/refusing-store.ts";
+import { testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
+
+const atEnd = cleanup();
+const octocat = { id: 1, login: "octocat", orgs: { acme: 100 } };
+
+interface World {
+  readonly github: Awaited<ReturnType<typeof startGithub>>;
+  readonly store: RefusingStore;
+  readonly signIn: SignIn;
+  readonly lines: string[];
+}
+
+async function world(env: Env = systemEnv(), more: Readonly<Record<string, string>> = {}): Promise<World> {
+  const github = await startGithub(atEnd);
+  const { store: plain } = await testStore("sqlite", atEnd);
+  const store = refusingStore(plain);
+  const pem = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" });
+  const { settings } = readSettings({
+    ...github.settings,
+    SVC_PUBLIC_URL: "https://svc.example.com",
+    SVC_TOKEN_SIGNING_KEY: String(pem),
+    SVC_GITHUB_ORGS: JSON.stringify({ acme: { id: 100, tenant: "acme", scopes: ["chat:write"] } }),
+    SVC_GITHUB_ACTIONS_GRANTS: JSON.stringify([{ repository_id: 11, tenant: "acme", scopes: ["eval:write"] }]),
+    ...more,
+  });
+  const lines: string[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(line) });
+  const mask = new SecretMask([]);
+  const outgoing = new Outgoing({ settings, secrets: new Secrets(settings, mask), env });
+  const signIn = new SignIn({ settings, store, env, mask, log, outgoing, connections: { async keep() {} } });
+  github.state.who = octocat;
+  return { github, store, signIn, lines };
+}
+
+/** Sends a browser to GitHub and back. Returns what `endRedirect` needs. */
+async function throughGithub({ signIn }: World) {
+  const start = await signIn.startRedirect("github", "https://svc.example.com/console", null, "192.0.2.1");
+  const away = await fetch(start.location, { redirect: "manual" });
+  const { searchParams } = new URL(String(away.headers.get("location")));
+  return {
+    sent: { code: String(searchParams.get("code")), state: String(searchParams.get("state")) },
+    cookie: start.cookie,
+  };
+}
+
+const refusalOf = (signedIn: Promise<unknown>): Promise<string> =>
+  signedIn.then(
+    () => "none",
+    (error) => SvcError.from(error).code,
+  );
+
+test("an internal error of a sign-in in a browser is logged with its cause", async () => {
+  const system = systemEnv();
+  let isBroken = false;
+  const made = await world({
+    ...system,
+    id(): string {
+      if (isBroken) throw new Error("no random bytes");
+      return system.id();
+    },
+  });
+  const { sent, cookie } = await throughGithub(made);
+
+  isBroken = true;
+  const { location } = await made.signIn.endRedirect("github", sent, cookie);
+
+  assert.match(location, /#svc_login_error=internal_error/);
+  assert.equal(made.lines.length, 1);
+  const line = JSON.parse(made.lines[0] as string);
+  assert.deepEqual([line.msg, line.provider, line.err.message], ["sign-in failed", "github", "no random bytes"]);
+});
+
+test("SIGNIN-026 an id token and an exchange are spent with the token that they gave, not before", async () => {
+  const made = await world();
+  const { github, signIn, store } = made;
+  const idToken = await github.idToken({ jti: "run-1", sub: "repo:acme/app", repository_id: "11" });
+  const { sent, cookie } = await throughGithub(made);
+  const exchanged = (await signIn.endRedirect("github", sent, cookie)).cookie ?? "";
+
+  for (const signsIn of [
+    () => signIn.workflow(idToken, null, "192.0.2.1"),
+    () => signIn.exchange("github", exchanged, "192.0.2.1"),
+  ]) {
+    store.refused = "sign_in_grant_touch";
+    const failed = await refusalOf(signsIn());
+    store.refused = null;
+    const atOnce = await Promise.all([signsIn(), signsIn()].map(refusalOf));
+    const later = await refusalOf(signsIn());
+
+    assert.equal(failed, "storage_unavailable");
+    assert.equal(atOnce.filter((code) => code === "none").length, 1, String(atOnce));
+    assert.match(later, /^invalid_(id_token|login)$/);
+  }
+});
+
+test("SIGNIN-021 10,000 device starts from one IPv6 network are ten, and other clients start", async () => {
+  const { github, signIn } = await world(systemEnv(), { SVC_GITHUB_DEVICE_STARTS_PER_HOUR: "10" });
+  const start = (address: string) => refusalOf(signIn.startDevice(addressCaller(address, "127.0.0.1")));
+  const codes = new Map<string, number>();
+
+  for (let at = 0; at < 10_000; at += 500) {
+    const addresses = Array.from({ length: 500 }, (_, n) => `2001:db8:1:2:${(at + n).toString(16)}::${n.toString(16)}`);
+    for (const code of await Promise.all(addresses.map(start))) codes.set(code, (codes.get(code) ?? 0) + 1);
+  }
+  const others = await Promise.all(["2001:db8:1:3::1", "192.0.2.7", "::ffff:192.0.2.8"].map(start));
+
+  assert.deepEqual(Object.fromEntries(codes), { none: 10, rate_limited: 9_990 });
+  assert.deepEqual(others, ["none", "none", "none"]);
+  assert.ok(github.device() !== undefined);
+});
