@@ -157,7 +157,10 @@ export function screenTests(shared: SharedConsole): void {
 
     await page.getByText("from file").first().waitFor();
     await page.getByText(/^approvals (deny|wait)/).waitFor();
-    await page.getByText(/^passed by limits/).first().waitFor();
+    await page
+      .getByText(/^passed by limits/)
+      .first()
+      .waitFor();
     assert.deepEqual(await findProblems(page), []);
     await page.close();
   });

@@ -1,4 +1,4 @@
-// Sign-in against a stand-in of GitHub: what is logged, what a failed store costs, and many starts from one network.
+// Sign-in against a stand-in of GitHub: its log, its repetition after a failed write, and many starts from one network.
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { test } from "node:test";
