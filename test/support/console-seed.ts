@@ -92,7 +92,7 @@ export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
 async function seedShop(post: (path: string, body: object) => Promise<{ readonly id: string }>): Promise<string> {
   await post("/brands", { id: "books", name: evil.slice(0, 90), brand_tenant: "acme" });
   const products = [
-    { id: "book", title: "Handbook", price_cents: 1_900, inventory: 0 },
+    { id: "book", title: "Handbook", price_cents: 1_900, inventory: 2 },
     { id: "wide", title: evil.slice(0, 300), price_cents: 99_999_999, category: evil.slice(0, 60) },
   ];
   await post("/brands/books/catalog", { products });
