@@ -40,12 +40,14 @@ import {
   longThreadScenario,
   reattachScenario,
   recallName,
+  shopScenario,
   skillsScenario,
   soakScenario,
   turnScenarios,
   waitsScenario,
   workflowScenario,
 } from "./scenarios.ts";
+import { runShopScenario } from "./shop-scenario.ts";
 import { runSkillsScenario } from "./skills-scenario.ts";
 import { runSoakScenario } from "./soak-scenario.ts";
 import { formatResults } from "./table.ts";
@@ -179,6 +181,9 @@ async function runScenarios(
     });
     await attempt(skillsScenario.name, async () => {
       process.stdout.write(`${(await runSkillsScenario(lab)).join("\n")}\n`);
+    });
+    await attempt(shopScenario.name, async () => {
+      process.stdout.write(`${(await runShopScenario(lab)).join("\n")}\n`);
     });
   }
   return { rows, memory: { ...rest, live }, soak, firstWord, bodies, growth, reattach, waits, durable, failures };

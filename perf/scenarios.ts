@@ -179,6 +179,18 @@ export const clusterScenario = {
   firstTokens: 100,
 } as const;
 
+/** Anonymous shoppers of one storefront, each with a pause between its requests. */
+export const shopScenario = {
+  name: "shop",
+  title: "anonymous shoppers of a storefront",
+  model: "mock-shop",
+  shoppers: 2_000,
+  /** The pause of a shopper is drawn from zero to twice this time. */
+  pauseMs: 10_000,
+  seconds: 60,
+  products: 500,
+} as const;
+
 /** The tenant of the harness on the server. */
 export const perfTenant = "perf";
 
@@ -254,6 +266,7 @@ export const scenarioNames: readonly string[] = [
   durableScenario.name,
   workflowScenario.name,
   clusterScenario.name,
+  shopScenario.name,
   reattachScenario.name,
   skillsScenario.name,
   recallName,

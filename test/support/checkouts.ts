@@ -84,6 +84,11 @@ export async function buyAll(shops: Shops, count: number, product: string) {
       if (newest.length > 12) newest.shift();
       return answer.status < 400 ? answer : undefined;
     } catch {
+      // A host ends itself if a busy machine keeps it from renewing its lease.
+      if (restarting === null && !server.isRunning)
+        restarting = server.restart().then(() => {
+          restarting = null;
+        });
       await restarting;
       return undefined;
     }

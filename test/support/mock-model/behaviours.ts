@@ -41,6 +41,11 @@ const askClient: Answer = {
   usage: loadUsage,
   wire: { writes: "one" },
 };
+const addToCart: Answer = {
+  toolCalls: [{ id: "call_1", name: "cart_add", arguments: '{"product_id":"SKU-1"}' }],
+  usage: loadUsage,
+  wire: { writes: "one" },
+};
 const twoCalls: readonly ToolCallAnswer[] = [
   { id: "call_a", name: "calculator", arguments: ['{"expr', 'ession"', ':"1+1"}'] },
   { id: "call_b", name: "calculator", arguments: ['{"expression', '":"2', '+2"}'] },
@@ -69,6 +74,7 @@ const behaviours: Readonly<Record<string, Reply | ((request: ModelRequest, argum
   "mock-tools": (request) => (endsOnToolResult(request) ? burst : calculate),
   "mock-steps": (request, steps) => (resultsOfTurn(request) < Number(steps) ? calculate : burst),
   "mock-waits": (request) => (endsOnToolResult(request) ? burst : askClient),
+  "mock-shop": (request) => (!endsOnToolResult(request) && lastText(request).includes("cart") ? addToCart : burst),
   // Good answers
   "mock-text": { text: hello },
   "mock-echo": (request) => ({ text: JSON.stringify(request.body) }),
@@ -157,6 +163,11 @@ function own(name: string) {
 function resultsOfTurn({ body: { messages } }: ModelRequest): number {
   const roles = Array.isArray(messages) ? (messages as { role: unknown }[]).map(({ role }) => role) : [];
   return roles.slice(roles.lastIndexOf("user")).filter((role) => role === "tool").length;
+}
+
+function lastText(request: ModelRequest): string {
+  const messages = request.body.messages;
+  return JSON.stringify(Array.isArray(messages) ? messages.at(-1) : "");
 }
 
 function endsOnToolResult(request: ModelRequest): boolean {
