@@ -200,10 +200,10 @@ describe("the rules of a shop", () => {
     const { json: order } = await shop.server.get(`/commerce/orders/${order_id}`, shop);
     const { json: consents } = await shop.server.get(`/commerce/consents?thread_id=acme:${thread}`, shop);
     const { json: verified } = await shop.server.get("/audit/verify", shop);
+    assert.deepEqual([erased.status, erased.json.orders, erased.json.threads], [200, 1, 1], erased.text);
     assert.match(before, /(?<!jo)ann@example\.com/i);
     assert.doesNotMatch(after, /(?<!jo)ann@example\.com/i);
     assert.match(after, /joann@example\.com/);
-    assert.deepEqual([erased.status, erased.json.orders, erased.json.threads], [200, 1, 1], erased.text);
     assert.deepEqual([order.status, order.total_cents, order.buyer_subject], ["paid", amountOf(session), null]);
     assert.match(consents.items[0].subject, /^erased:[0-9a-f]{32}$/);
     assert.equal(verified.ok, true, JSON.stringify(verified));

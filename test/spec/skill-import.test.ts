@@ -5,6 +5,7 @@ import { bootRefusals } from "../../governance/settings/boot-refusals.ts";
 import { readSettings } from "../../governance/settings/settings.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Files, startGithubRepos, type TestRepo } from "../support/github-repos.ts";
+import { onOneHost } from "../support/on-two-hosts.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { skillText } from "../support/skills.ts";
 import { cleanup } from "../support/temp.ts";
@@ -621,7 +622,10 @@ describe("skills of a code host", () => {
     );
   });
 
-  test("a code host that refuses for its rate is left alone until the time that it names", async () => {
+  const pausesAlone = onOneHost("each process learns the pause of a code host by its own request");
+  test("a code host that refuses for its rate is left alone for the time that it names", {
+    skip: pausesAlone,
+  }, async () => {
     const repo = repoWith(skillIn("limited"));
     host.mood.refuses = { status: 403, headers: { "x-ratelimit-remaining": "0", "retry-after": "1" } };
     const first = await refused(502, "upstream_rate_limited", "POST", "/-/import", {
@@ -642,7 +646,8 @@ describe("skills of a code host", () => {
     await refused(502, "upstream_error", "POST", "/limited/-/update", {});
   });
 
-  test("a slow code host holds back neither other requests nor other tenants", async () => {
+  const bounds = onOneHost("the bound on requests to a code host holds for each process");
+  test("a slow code host holds back neither other requests nor other tenants", { skip: bounds }, async () => {
     const repo = repoWith(skillIn("slow-one"));
     let go = (): void => {};
     host.mood.holds = new Promise<void>((resolve) => {

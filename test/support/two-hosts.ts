@@ -44,6 +44,8 @@ async function startTwoHosts(env: Env, dataDir: string, atEnd: Cleanup): Promise
     SVC_REPO_CHECKOUT_ROOT: join(dataDir, "checkouts"),
     SVC_DB_POOL_SIZE: "2",
     SVC_DB_MAX_OVERFLOW: "2",
+    // The hosts of a shop share no data directory.
+    ...(env.SVC_COMMERCE_ENABLED === "true" && { SVC_SHOP_SESSION_KEY: deployment.env.SVC_AUDIT_KEY as string }),
     ...env,
     // The address of another database is for a server that has one for itself.
     SVC_DATABASE_URL: deployment.env.SVC_DATABASE_URL as string,
