@@ -104,7 +104,7 @@ function routesOf(kind: LibraryKind): readonly Route[] {
       ...pageQuery,
     }),
     reply: { description: "An unknown skill has none.", schema: Page },
-    fails: ["invalid_cursor", "storage_unavailable"],
+    fails: ["not_found", "invalid_cursor", "storage_unavailable"],
     async handle({ params: given, query: { status = null, limit, cursor }, principal }, context) {
       const place = await placeOf(given as Params, principal, context, "read");
       const before =
@@ -126,7 +126,7 @@ function routesOf(kind: LibraryKind): readonly Route[] {
       ...pageQuery,
     }),
     reply: { description: "Those that wait, unless `status` says otherwise.", schema: Page },
-    fails: ["invalid_cursor", "storage_unavailable"],
+    fails: ["not_found", "invalid_cursor", "storage_unavailable"],
     async handle({ params: given, query: { status, limit, cursor }, principal }, context) {
       const place = await placeOf(given as Params, principal, context, "read");
       const after = cursor === undefined ? ([-1, ""] as const) : readCursor(cursor, ["number", "string"]);
