@@ -195,6 +195,7 @@ async function drain(
     for (const run of liveRuns) run.abort("shutdown");
     return isQuiet();
   });
+  host.refuseOtherHosts();
   return isWrittenInTime(env, [audit.flush(), ...[...tokenPrefetches].map((holder) => holder.leave())]);
 }
 

@@ -1,7 +1,7 @@
 import type { Bus, Delivery } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { NodeId } from "../../bus/protocol/node-id.ts";
+import { type NodeId, splitNodeId } from "../../bus/protocol/node-id.ts";
 import { BorrowedThreads, type ThreadLoan } from "./borrowed-threads.ts";
 import { type Cell, idOf, invoke, isAtWork, isIdle, isOverdue, newCell } from "./cell.ts";
 import { CellContext, type CellOwner } from "./cell-context.ts";
@@ -36,6 +36,7 @@ export class ActorHost {
   readonly #crashes = new CrashHistory();
   readonly #sweep: IdleSweep;
   readonly #borrowed: BorrowedThreads;
+  #refusesOtherHosts = false;
   readonly #owner: CellOwner = {
     drop: (cell) => this.#drop(cell),
     leave: (cell) => {
@@ -73,10 +74,22 @@ export class ActorHost {
     return count;
   }
 
+  /**
+   * Refuses asks of other hosts from now on. Until they know that this host leaves, they send turns here, and a turn that began while the
+   * store closes would leave its message in the log without an answer.
+   */
+  refuseOtherHosts(): void {
+    this.#refusesOtherHosts = true;
+  }
+
   /** Delivers a message to an actor of this node. */
   deliver(delivery: Delivery): void {
     const now = this.#env.monotonic();
     if (isOverdue(delivery, now)) return;
+    if (this.#refusesOtherHosts && isOfOtherHost(delivery, this.#bus.node)) {
+      this.#bus.refuse(delivery, new SvcError("actor_lost"));
+      return;
+    }
     const { kind, key, type } = delivery;
     const definition = this.#definitions.get(kind);
     if (!definition?.on[type]) {
@@ -309,4 +322,8 @@ export class ActorHost {
 /** True if the handler of a message keeps no other message waiting. */
 function isDetached({ definition: { detached = [] } }: Cell, { type }: Delivery): boolean {
   return detached.includes(type);
+}
+
+function isOfOtherHost({ from }: Delivery, here: NodeId): boolean {
+  return from !== null && splitNodeId(from).host !== splitNodeId(here).host;
 }
