@@ -3,9 +3,18 @@ import { inParent } from "../tools/workspace/workspace.ts";
 import type { CheckoutKey, Checkouts, OpenCheckout } from "./checkouts.ts";
 import { changesBetween, executableMode, gitlinkMode, linkMode, type TreeChange } from "./work-tree.ts";
 
+/** Why no file was written: a file or folder outside of git that a new file would replace, or a name that is not UTF-8. */
+export interface Obstacle {
+  readonly path: string;
+  readonly why: "taken" | "not_utf8";
+}
+
+/** Names are read as UTF-8. Bytes that are none become this character, and the file would be written under another name. */
+const notUtf8 = "\ufffd";
+
 /**
- * Writes the differences between two trees into the files of a thread, whose tree is `from`. Follows no link. Returns the path of a file or
- * folder outside of git that a new file would replace; then no file is written, and a later call can write them.
+ * Writes the differences between two trees into the files of a thread, whose tree is `from`. Follows no link. With an obstacle no file is
+ * written, and a later call can write them.
  */
 export async function writeChanges(
   { git, deps }: Checkouts,
@@ -13,7 +22,7 @@ export async function writeChanges(
   { folders }: OpenCheckout,
   from: string,
   to: string,
-): Promise<string | null> {
+): Promise<Obstacle | null> {
   const { env, settings } = deps;
   const workspace = { root: settings.workspaceRoot, deploymentTenants: [], checkout: async () => ({ isReady: true }) };
   const place = { tenantId, threadSuffix: thread, workspaceScope: "thread", workspace } as const;
@@ -61,9 +70,12 @@ export async function writeChanges(
     });
   }
 
+  const strange = [...changes.keys()].find((path) => path.includes(notUtf8));
+  if (strange !== undefined) return { path: strange, why: "not_utf8" };
   for (const [path, { letter }] of changes) if (letter === "D") await remove(path.split("/"));
   const written = [...changes].filter(([, { letter, mode }]) => letter !== "D" && mode !== gitlinkMode);
-  for (const [path, change] of written) if (await isTaken(path.split("/"), change)) return path;
+  for (const [path, change] of written)
+    if (await isTaken(path.split("/"), change)) return { path, why: "taken" };
   for (const [path, change] of written) await write(path.split("/"), change);
   return null;
 }
