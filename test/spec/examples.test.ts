@@ -15,6 +15,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import { has } from "../support/needs.ts";
 import { type SearchService, startSearchService } from "../support/search-service.ts";
 import type { TestServer } from "../support/server.ts";
+import { startShellRunner } from "../support/shell-runner.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { startWebSite } from "../support/web-site.ts";
 
@@ -22,6 +23,12 @@ const chromium = findChromium();
 const directory = fileURLToPath(new URL("../../examples/", import.meta.url));
 const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 const searchKey = "search-key.0123456789-abcdef";
+const gatewayToken = "gateway-token.0123456789-abcdef";
+/** What the gateway runs in the place of the image of the example. */
+const statistics =
+  'const { numbers } = JSON.parse(require("node:fs").readFileSync(0, "utf8"));' +
+  "const sum = numbers.reduce((all, one) => all + one, 0);" +
+  "console.log(JSON.stringify({ count: numbers.length, sum, mean: sum / numbers.length }));";
 const readme = readFileSync(`${directory}README.md`, "utf8");
 const examples = readdirSync(directory).flatMap((file) => (file.endsWith(".yaml") ? [file.slice(0, -5)] : []));
 const commands = [...readme.matchAll(/^curl (?:-N )?"?http:\/\/127\.0\.0\.1:8080([^\s"]+)"?(?:.* -d '(.*)')?$/gm)];
@@ -81,6 +88,17 @@ describe("examples", () => {
     const site = await startWebSite(atEnd);
     site.on("/", (_, response) => response.setHeader("content-type", "text/html").end("<h1>Example Domain</h1>"));
     const browser = chromium === null ? null : await startDevToolsBrowser(chromium, atEnd);
+    const sandbox = spawnSync("bwrap", ["--ro-bind", "/", "/", "true"]).status === 0 ? "bwrap" : "trusted";
+    const gateway = await startShellRunner(atEnd, {
+      SVC_SHELL_LOCAL: sandbox,
+      SVC_SHELL_RUNNER_TOKEN: gatewayToken,
+      SVC_SHELL_RUNNER_PROGRAMS: JSON.stringify({
+        "svc/statistics:1": [process.execPath, "-e", statistics],
+        scripts: [process.execPath],
+      }),
+      SVC_SHELL_READABLE: root,
+      SVC_WORKSPACE_ROOT: workspaces,
+    });
     ({ server, mock } = await startChat(atEnd, {
       models: ["scripted", openModel, smallModel],
       routes: { eyes: { provider: "openai", model: "scripted", modalities: ["text", "image"] } },
@@ -93,7 +111,10 @@ describe("examples", () => {
         SVC_SEARCH_URL: "https://model.test/searx/",
         SVC_SEARCH_API_KEY: searchKey,
         SVC_EGRESS_CA_FILE: `${folder}/ca.pem`,
-        SVC_SHELL_LOCAL: spawnSync("bwrap", ["--ro-bind", "/", "/", "true"]).status === 0 ? "bwrap" : "trusted",
+        SVC_SHELL_LOCAL: sandbox,
+        SVC_CONTAINER_GATEWAY_URL: gateway.url,
+        SVC_CONTAINER_GATEWAY_AUTH: gatewayToken,
+        SVC_SANDBOXES: JSON.stringify({ scripts: { url: gateway.url, auth: gatewayToken, tenants: "*" } }),
         SVC_SHELL_PATH: `${programs}:/usr/local/bin:/usr/bin:/bin`,
         SVC_SHELL_READABLE: `${folder},${root}`,
         SVC_MCP_STDIO_ALLOWED_COMMANDS: "mcp-server-filesystem",
@@ -137,7 +158,7 @@ describe("examples", () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
-    assert.equal(examples.length, 22);
+    assert.equal(examples.length, 23);
     for (const name of examples) {
       assert.equal(body("/chat", name).manifest, name);
       assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
@@ -303,6 +324,23 @@ describe("examples", () => {
 
     assert.deepEqual(results(json), ["The word is heron.\n"]);
     assert.equal(json.final.content, "The word is heron.");
+  });
+
+  test("SPEC-049 SPEC-051 SPEC-058 analyst sees its tools, and computes with the program of a container", async () => {
+    script({
+      "You answer questions about numbers": ({ body: { messages, tools } }) => {
+        const names = (tools as { function: { name: string } }[]).map((tool) => tool.function.name);
+        assert.deepEqual(names.toSorted(), ["container__statistics", "sandbox__scripts"]);
+        return JSON.stringify(messages).includes("mean")
+          ? { text: "4." }
+          : calls(["container__statistics", { numbers: [2, 4, 6] }]);
+      },
+    });
+
+    const json = await ask("analyst");
+
+    assert.deepEqual(results(json), ['{"exit_code":0,"output":"{\\"count\\":3,\\"sum\\":12,\\"mean\\":4}\\n"}']);
+    assert.equal(json.final.content, "4.");
   });
 
   test("SKILL-011 barista activates the skill of the folder, and reads the file that it names", async () => {
