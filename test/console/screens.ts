@@ -401,7 +401,7 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByRole("button", { name: "Publish" }).click();
     await page.getByText("Version 0.1.2 is live").waitFor();
     await page.getByRole("button", { name: "Evaluate 0.1.2" }).click();
-    await page.locator("summary", { hasText: /queued|running|succeeded|failed/ }).waitFor();
+    await page.locator("summary", { hasText: /(queued|running|succeeded|failed) ada/ }).waitFor();
     assert.deepEqual(await findProblems(page), []);
 
     await page.getByRole("link", { name: "All skills" }).click();

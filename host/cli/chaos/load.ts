@@ -6,6 +6,7 @@ import type { Seeded } from "./seeded.ts";
 /** Max open runs: enough that a kill hits runs in every state. */
 const openMax = 24;
 const beatMs = 25;
+const deniedEach = 3;
 /** How often a client reads the end of a run before it gives up, and the pause between two reads. */
 const finalTries = 40;
 const finalPauseMs = 250;
@@ -45,6 +46,8 @@ export class ChaosLoad {
   readonly #env: Env;
   readonly #keys: Readonly<Record<string, string>>;
   #stopped = false;
+  /** Approval requests decided so far, but those after an unknown outcome. */
+  #firstRequests = 0;
 
   constructor(client: ChaosClient, seeded: Seeded, env: Env, keys: Readonly<Record<string, string>>) {
     this.#client = client;
@@ -186,7 +189,9 @@ export class ChaosLoad {
 
   async #decideOne(tenant: string, item: Readonly<Record<string, string>>): Promise<void> {
     const { id = "", rule_id: rule = "", tool_call_id: call = "" } = item;
-    const decision = this.#seeded.int(3) === 0 ? "denied" : "approved";
+    // One of three first requests is denied, so that even a short load checks what a denied call does.
+    const isDenied = rule === "outcome-unknown" ? this.#seeded.int(3) === 0 : this.#firstRequests++ % deniedEach === 0;
+    const decision = isDenied ? "denied" : "approved";
     const known = this.decided.get(id) ?? { rule, call, decisions: new Set<string>() };
     this.decided.set(id, known);
     // Record the decision first: it may take effect even if the reply is lost.
