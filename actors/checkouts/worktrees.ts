@@ -122,9 +122,15 @@ export async function mergeWorktree(
     const [after = "", ...conflicts] = merged;
     const obstacle = await writeChanges(checkouts, key, open, before, after);
     if (obstacle?.why === "taken")
-      return refused("invalid_arguments", `${obstacle.path} is in the way of the merge; move or delete it and merge again`);
+      return refused(
+        "invalid_arguments",
+        `${obstacle.path} is in the way of the merge; move or delete it and merge again`,
+      );
     if (obstacle !== null)
-      return refused("invalid_arguments", `the name ${obstacle.path} is not UTF-8; rename the file in the task, or discard it`);
+      return refused(
+        "invalid_arguments",
+        `the name ${obstacle.path} is not UTF-8; rename the file in the task, or discard it`,
+      );
     const stat = await diffStat(git, folders, before, after);
     await dropWorktree(checkouts, key, open, row, task_id);
     return { ok: true, value: { stat, conflicts: conflicts.filter((path) => path !== "") } };

@@ -74,8 +74,7 @@ export async function writeChanges(
   if (strange !== undefined) return { path: strange, why: "not_utf8" };
   for (const [path, { letter }] of changes) if (letter === "D") await remove(path.split("/"));
   const written = [...changes].filter(([, { letter, mode }]) => letter !== "D" && mode !== gitlinkMode);
-  for (const [path, change] of written)
-    if (await isTaken(path.split("/"), change)) return { path, why: "taken" };
+  for (const [path, change] of written) if (await isTaken(path.split("/"), change)) return { path, why: "taken" };
   for (const [path, change] of written) await write(path.split("/"), change);
   return null;
 }

@@ -24,7 +24,7 @@ const directory = fileURLToPath(new URL("../../examples/", import.meta.url));
 const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 const searchKey = "search-key.0123456789-abcdef";
 const gatewayToken = "gateway-token.0123456789-abcdef.01";
-/** What the gateway runs in the place of the image of the example. */
+/** The gateway runs this program for the image `svc/statistics:1`. */
 const statistics =
   'const { numbers } = JSON.parse(require("node:fs").readFileSync(0, "utf8"));' +
   "const sum = numbers.reduce((all, one) => all + one, 0);" +
