@@ -1540,28 +1540,28 @@ export interface Routes {
     input: { build: string; folder: string; name: string; };
     reply: string;
     events: never;
-    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error";
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "headers_too_large" | "internal_error";
   };
   /** A file of the console. Its address changes with its release. */
   "GET /console/{build}/{folder}/{name}/{part}": {
     input: { build: string; folder: string; name: string; part: string; };
     reply: string;
     events: never;
-    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error";
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "headers_too_large" | "internal_error";
   };
   /** A file of the console. Its address changes with its release. */
   "GET /console/{build}/{folder}/{name}/{part}/{file}": {
     input: { build: string; folder: string; name: string; part: string; file: string; };
     reply: string;
     events: never;
-    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error";
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "headers_too_large" | "internal_error";
   };
   /** A file of the console. Its address changes with its release. */
   "GET /console/{build}/{folder}/{name}/{part}/{file}/{leaf}": {
     input: { build: string; folder: string; name: string; part: string; file: string; leaf: string; };
     reply: string;
     events: never;
-    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error";
+    errors: "malformed_request" | "invalid_header" | "invalid_path" | "host_not_allowed" | "origin_not_allowed" | "not_found" | "payload_too_large" | "invalid_request" | "headers_too_large" | "internal_error";
   };
   /** The documents of this version, as a list with links. */
   "GET /llms.txt": {

@@ -74,7 +74,7 @@ export interface Route {
   readonly deprecated: boolean;
   /** Samples for the test that another tenant's ids look unknown; empty for a route that takes no id. */
   readonly tenancy: readonly TenancySample[];
-  /** True for probes, which do not count against the rate limit. */
+  /** True for probes and files of pages, which do not count against the rate limit. */
   readonly unlimited: boolean;
   /**
    * True for routes that load balancers and scrapers call by a pod's address: the Host header may name any host. With access other than

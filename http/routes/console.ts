@@ -79,6 +79,8 @@ function filesAt(segments: readonly string[], read: ReadFiles): Route {
     summary: "A file of the console. Its address changes with its release.",
     tag: systemTag,
     access: "public",
+    // A page loads about 70 of them, all from memory.
+    unlimited: true,
     tenancy: [{ of: "manifest" }],
     params: Type.Object({
       ...release,

@@ -15,7 +15,7 @@ describe("/console", () => {
   let server: TestServer;
   let text: string;
   before(async () => {
-    server = await startServer({ atEnd });
+    server = await startServer({ atEnd, env: { SVC_RATE_LIMIT: "60" } });
     text = (await server.get("/console")).text;
   });
 
@@ -97,6 +97,14 @@ describe("/console", () => {
       ],
     ])
       assert.equal((await server.get(path)).status, 404, path);
+  });
+
+  test("has files that count against no rate limit: many people may share an address", async () => {
+    const [, path = ""] = /src="([^"]+main\.js)"/.exec(text) ?? [];
+
+    const answers = await Promise.all(Array.from({ length: 400 }, () => server.get(path)));
+
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
   });
 
   test("has the screens whose names plugins may not bring", async () => {
