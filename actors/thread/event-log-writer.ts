@@ -56,7 +56,7 @@ export class EventLogWriter {
   begun: RunRow | null = null;
   /** True for a durable run. */
   isDurable = false;
-  #broken: SvcError | null = null;
+  #failure: SvcError | null = null;
   /** The previous batch: for stores without ordered writes, and for `written`. */
   #before: Promise<unknown> = Promise.resolve();
   /** Events of batches that failed but may have been applied. */
@@ -82,14 +82,14 @@ export class EventLogWriter {
     return run_id === this.runId && (epoch === null ? isAlone : epoch === this.#epoch);
   }
 
-  /** True if the in-memory state is ahead of the store and must be reloaded. */
-  get broken(): boolean {
-    return this.#broken !== null;
+  /** The error of the first batch that failed: the in-memory state is ahead of the store and must be reloaded. Null otherwise. */
+  get failure(): SvcError | null {
+    return this.#failure;
   }
 
   /** Stops the writer, because another one is about to own the thread. */
   break(error: SvcError): void {
-    this.#broken ??= error;
+    this.#failure ??= error;
   }
 
   /** Resolves when no batch is being written. */
@@ -136,7 +136,7 @@ export class EventLogWriter {
   }
 
   append(entries: readonly LogEntry[], ops: readonly WriteOp[], kept?: KeptByThread): Promise<LogPosition> {
-    if (this.#broken) return Promise.reject(this.#broken);
+    if (this.#failure) return Promise.reject(this.#failure);
     const before = this.#head();
     const events = this.#advance(entries);
     const keeping = kept === undefined ? ops : [...ops, this.#keep(kept)];
@@ -145,7 +145,7 @@ export class EventLogWriter {
 
   /** Appends entries of other requests between those of the run. */
   async note(entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<readonly LogEvent[]> {
-    if (this.#broken) throw this.#broken;
+    if (this.#failure) throw this.#failure;
     const before = this.#head();
     const events = this.#place(entries);
     const appends = events.map((event) => appendOp(this.#log.store, before.thread_key, event));
@@ -154,7 +154,7 @@ export class EventLogWriter {
   }
 
   end(entries: readonly LogEntry[], ops: readonly WriteOp[], ending: RunEnding): Promise<LogPosition> {
-    if (this.#broken) return Promise.reject(this.#broken);
+    if (this.#failure) return Promise.reject(this.#failure);
     const before = this.#head();
     const events = this.#advance(entries);
     const { next_seq } = this.#head();
@@ -165,7 +165,7 @@ export class EventLogWriter {
 
   /** Suspends the run. */
   suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<LogPosition> {
-    if (this.#broken) return Promise.reject(this.#broken);
+    if (this.#failure) return Promise.reject(this.#failure);
     return this.#write(
       [this.#progress(this.#head()), suspendLiveRunOp(this.#log.store, this.#held(), spent), ...ops],
       [],

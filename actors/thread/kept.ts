@@ -49,7 +49,7 @@ export async function keep(
   } catch (error) {
     // The outcome is unknown, so drop the state and reload it. If a live run's writer failed, the run and this state are lost
     // with it.
-    if (state.live === null) dropState(state, context);
+    if (state.live === null) dropState(state, context, error);
     throw error;
   } finally {
     state.noting = null;

@@ -191,7 +191,7 @@ async function appendAlone(
   try {
     await store.write([growthOp(store, before, moved), ...appends, ...ops], requestMs);
   } catch (error) {
-    dropState(state, context);
+    dropState(state, context, error);
     throw error;
   }
   state.committedSeq = head.next_seq;

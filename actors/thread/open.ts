@@ -110,7 +110,7 @@ export async function beginRun(
     }
     return { ...position, run: writer.begun };
   } catch (error) {
-    dropState(state, context);
+    dropState(state, context, error);
     noteDoubt(state, error, context);
     throw error;
   } finally {
@@ -138,7 +138,7 @@ export async function takeRun(
   } catch (error) {
     // The caller retries, and the check below covers a claim that was applied but not confirmed.
     noteDoubt(state, error, context);
-    dropState(state, context);
+    dropState(state, context, error);
     throw error;
   }
   const { thread_key, uid, next_seq, leaf_seq, bytes, meta } = head;
@@ -160,10 +160,19 @@ function noteDoubt({ threadId }: ThreadState, error: unknown, { deps }: ActorCon
   if (SvcError.from(error).code === "storage_unavailable") deps.unconfirmed.note({ kind: "thread", key: threadId });
 }
 
-/** The in-memory state differs from the store: the next message reloads it. */
-export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadDeps>, "discard" | "deps">): void {
+/**
+ * Drops a state that differs from the store; the next message reloads it. The next load also publishes events that this host may
+ * have written without an answer, unless `cause` is a conflict: the store then wrote nothing, and another host has published
+ * the newer events of the log.
+ */
+export function dropState(
+  state: ThreadState,
+  context: Pick<ActorContext<ThreadDeps>, "discard" | "deps">,
+  cause?: unknown,
+): void {
   if (state.replaced) return;
-  context.deps.unpublished.note(state);
+  const isRefused = cause instanceof SvcError && cause.code === "conflict";
+  if (!isRefused) context.deps.unpublished.note(state);
   state.replaced = true;
   state.opening?.close();
   context.discard();

@@ -94,7 +94,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       const writer = writerOf(state, asked);
       const at = state.head?.next_seq ?? next_seq;
       // After a failed batch the run is ahead of the log, and `moved` would repeat for ever.
-      if (at !== next_seq && !writer.broken) return { kind: "moved", next_seq: at };
+      if (at !== next_seq && writer.failure === null) return { kind: "moved", next_seq: at };
       const { durable_seq } = await writer.end(entries, ops, ending);
       ended(state);
       return { kind: "ended", durable_seq };
@@ -198,10 +198,10 @@ function reload(state: ThreadState, context: ActorContext<ThreadDeps>): void {
 async function closeRun(state: ThreadState, live: EventLogWriter, context: ActorContext<ThreadDeps>): Promise<void> {
   await live.written();
   try {
-    if (!live.broken && (await closeLost(state, context))) return ended(state);
-    dropState(state, context);
+    if (live.failure === null && (await closeLost(state, context))) return ended(state);
+    dropState(state, context, live.failure);
   } catch (error) {
-    dropState(state, context);
+    dropState(state, context, error);
     throw error;
   } finally {
     // The next load closes the run; if none happened, it would stay live until the process restarts, so schedule a check.

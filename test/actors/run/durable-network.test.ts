@@ -29,6 +29,15 @@ test("LEASE-008 a thread outlives the host on which its run works", { skip: only
   assertSound((await liveWorlds({ from: seed, to: seed, bug: null, hosts: 2 })).failed);
 });
 
+test("STREAM-022 a host whose claim came too late repeats no event of the host that was earlier", {
+  skip: only > 0,
+}, async () => {
+  // In this world a host takes a thread on which another host has worked since it loaded it, while the disk is full now and then.
+  const seed = 54;
+
+  assertSound((await liveWorlds({ from: seed, to: seed, bug: "the disk is full now and then", hosts: 3 })).failed);
+});
+
 for (const bug of ["two answers of one wait are taken", "a batch is acknowledged before it is durable"])
   test(`DUR-008 a world in a bad network finds that ${bug}`, { skip: only > 0 }, async () => {
     const { failed } = await liveWorlds({ from: 8, to: 60, bug, hosts: 3 });

@@ -59,6 +59,6 @@ test("STREAM-022 events of a batch whose reply is lost are published once, with 
     ["one", "two", "three"],
   );
   assert.equal(log.committedSeq, 3);
-  assert.ok(writer.broken);
+  assert.ok(writer.failure);
   await assert.rejects(say("four"), { message: "storage_unavailable" });
 });

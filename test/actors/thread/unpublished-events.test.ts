@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { dropState } from "../../../actors/thread/open.ts";
+import type { ThreadState } from "../../../actors/thread/thread-state.ts";
 import { UnpublishedEvents } from "../../../actors/thread/unpublished-events.ts";
 import { threadAddress, topicOf } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import { appendOp } from "../../../storage/tables/events.ts";
 import { insertThreadOp } from "../../../storage/tables/threads.ts";
 import { threadRow } from "../../support/rows.ts";
@@ -52,4 +55,17 @@ test("STREAM-022 listeners get unpublished events of the log once, each tenant i
     Array.from({ length: 8 }, (_, at) => `id: ${at + 2}`),
   );
   assert.ok(published.length > 1);
+
+  // After a conflict, another host has published the newer events.
+  for (const [code, told] of [
+    ["conflict", []],
+    ["storage_unavailable", [[two.topic, ["id: 2"]]]],
+  ] as const) {
+    published.length = 0;
+    const state = { ...two, replaced: false, opening: null } as unknown as ThreadState;
+    const deps = { unpublished } as Parameters<typeof dropState>[1]["deps"];
+    dropState(state, { deps, discard: () => {} }, new SvcError(code));
+    await unpublished.tell(two);
+    assert.deepEqual(published, told, code);
+  }
 });
