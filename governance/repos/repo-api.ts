@@ -1,6 +1,7 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { Outgoing, OutgoingRules } from "../egress/outgoing.ts";
 import type { Settings } from "../settings/settings.ts";
+import { isRateLimited } from "./rate-limited.ts";
 
 /** Max bytes of an answer of the code host. */
 const answerBytesMax = 4 * 1024 * 1024;
@@ -48,12 +49,13 @@ export class RepoApi {
     const body = form ? new URLSearchParams(form).toString() : json === undefined ? null : JSON.stringify(json);
     const url = path.startsWith("https:") || path.startsWith("http:") ? path : githubApiUrl + path;
     try {
-      const { status, bytes } = await this.#outgoing.whole(
+      const answer = await this.#outgoing.whole(
         rules,
         { url, method, headers, body, signal, timeoutMs: githubTimeoutSeconds * 1_000, follows: false },
         answerBytesMax,
       );
-      if (status >= 500 || status === 429) throw new Error(`the answer has the status ${status}`);
+      const { status, bytes } = answer;
+      if (status >= 500 || isRateLimited(answer)) throw new Error(`the answer has the status ${status}`);
       const value: unknown = bytes.length === 0 ? {} : JSON.parse(Buffer.from(bytes).toString("utf8"));
       const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
       return {

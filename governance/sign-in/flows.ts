@@ -85,12 +85,6 @@ export class SignInFlows {
     return kvDeleteOp(this.#store, keyOf(kind, handle), version);
   }
 
-  /** Returns the value of a row, once. */
-  async take<T>(kind: FlowKind, handle: string): Promise<T | null> {
-    const flow = await this.read<T>(kind, handle);
-    return flow !== null && (await this.remove(kind, handle, flow)) ? flow.value : null;
-  }
-
   /** Counts an event of the current period. Returns the seconds until the next period if `most` is reached, otherwise null. */
   async count(name: string, most: number, periodMs: number): Promise<number | null> {
     const now = this.#env.now();

@@ -117,6 +117,8 @@ export class Github {
     for (const org of githubOrgs) {
       const { name, id, teams: wanted } = org;
       const { status, body } = await this.#client.get(`${githubApiUrl}/user/memberships/orgs/${name}`, token);
+      // Any other status says nothing about the membership, for example that of a revoked token.
+      if (![200, 403, 404].includes(status)) throw signInRefusal("github_unavailable");
       if (status === 403) isRestricted = true;
       const organization = body.organization as { id?: unknown } | undefined;
       if (status !== 200 || body.state !== "active" || organization?.id !== id) continue;
@@ -131,7 +133,8 @@ export class Github {
     const ids = new Set<number>();
     for (let page = 1; page <= teamPagesMax; page++) {
       const url = `${this.#settings.githubApiUrl}/user/teams?per_page=${teamsPageSize}&page=${page}`;
-      const { list } = await this.#client.get(url, token);
+      const { status, list } = await this.#client.get(url, token);
+      if (status !== 200) throw signInRefusal("github_unavailable");
       for (const team of list) ids.add(Number((team as { id?: unknown } | null)?.id));
       if (list.length < teamsPageSize) break;
     }

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../bus/errors.ts";
 import type { Outgoing, OutgoingRules } from "../egress/outgoing.ts";
+import { isRateLimited } from "../repos/rate-limited.ts";
 import { signInRefusal } from "./refusal.ts";
 
 /** Max bytes of an answer of an identity provider. */
@@ -39,8 +40,9 @@ export class ProviderClient {
     try {
       const headers = { accept: "application/json", "user-agent": "svc", ...request.headers };
       const asked = { ...request, headers, timeoutMs: this.#timeoutMs, follows: false };
-      const { status, bytes } = await this.#outgoing.whole(rules, asked, answerBytesMax);
-      if (status >= 500 || status === 429) throw new Error(`the answer has the status ${status}`);
+      const answer = await this.#outgoing.whole(rules, asked, answerBytesMax);
+      const { status, bytes } = answer;
+      if (status >= 500 || isRateLimited(answer)) throw new Error(`the answer has the status ${status}`);
       const value: unknown = bytes.length === 0 ? {} : JSON.parse(Buffer.from(bytes).toString("utf8"));
       const list: readonly unknown[] = Array.isArray(value) ? value : [];
       const isObject = typeof value === "object" && value !== null && !Array.isArray(value);

@@ -11,7 +11,7 @@ import type { SecretMask } from "../secret-mask.ts";
 import type { Settings } from "../settings/settings.ts";
 import { type SignInScheme, signToken } from "./access-tokens.ts";
 import type { NamedGrant } from "./entries.ts";
-import { SignInFlows, unlessConflict } from "./flows.ts";
+import { type Flow, SignInFlows, unlessConflict } from "./flows.ts";
 import { Github, type RedeemedTokens, slowerSeconds } from "./github.ts";
 import { Google } from "./google.ts";
 import { grantOf } from "./grants.ts";
@@ -62,6 +62,8 @@ interface DeviceFlow {
   /** The time of the last poll that went to the provider; 0 before the first. */
   readonly polled_at: number;
   readonly address: string;
+  /** The provider's token of a confirmed device, until the sign-in ends; absent before. */
+  readonly token?: string;
 }
 
 interface RedirectFlow {
@@ -88,6 +90,8 @@ export const exchangeMs = 60_000;
 const redirectStartsPerMinute = 10;
 /** Time by which a poll of a device may come early, because requests take different times on the way. */
 const earlyMs = 500;
+/** Max times that the token of a device is written, if other polls change its row at the same time. */
+const keepTriesMax = 3;
 /** Scopes that tokens of devices never get, because an attacker may trick a person into confirming a code (decision 250). */
 const notForDevices: ReadonlySet<string> = new Set(["*", "admin", "keys:write"]);
 
@@ -126,28 +130,46 @@ export class SignIn {
   async pollDevice(handle: string, tenant: string | null, address: string): Promise<TokenAnswer> {
     const flow = await this.#flows.read<DeviceFlow>("device", handle);
     if (flow === null) throw signInRefusal("invalid_device_code");
-    const { device_code, interval, polled_at, address: startedAt } = flow.value;
+    const { interval, polled_at, address: startedAt } = flow.value;
     const now = this.#deps.env.now();
     const isEarly = now < polled_at + interval * 1_000 - earlyMs;
     const value = { ...flow.value, polled_at: now };
     // Of polls at once, one goes to the provider.
     const polled = isEarly ? null : await this.#flows.replace("device", handle, flow, value);
     if (polled === null) throw signInRefusal("slow_down", { interval: interval + slowerSeconds });
+    const confirmed = value.token === undefined ? await this.#confirm(handle, polled) : polled;
+    const signedIn = await this.#githubAccount(String(confirmed.value.token), tenant).catch(async (error: unknown) => {
+      // A later poll can read the account, with the token that the provider gives once.
+      if (SvcError.from(error).code !== "github_unavailable") await this.#flows.remove("device", handle, confirmed);
+      throw error;
+    });
+    const scopes = signedIn.scopes.filter((scope) => !notForDevices.has(scope));
+    const spent = this.#flows.removeOp("device", handle, confirmed);
+    const how = { by: "device", started_at: startedAt, address };
+    return this.#token({ ...signedIn, scopes }, how, { op: spent, refusal: "invalid_device_code" });
+  }
+
+  /** Asks the provider for the token of a device, and stores it. Refuses while the device is not confirmed. */
+  async #confirm(handle: string, polled: Flow<DeviceFlow>): Promise<Flow<DeviceFlow>> {
+    const { device_code, interval } = polled.value;
     let token: string;
     try {
       token = await this.#github.pollDevice(device_code, interval);
     } catch (error) {
       const { code, details } = SvcError.from(error);
       const { interval: slower = interval } = (details.detail ?? {}) as SignInDetails;
+      const value = { ...polled.value, interval: slower };
       if (finalCodes.has(code)) await this.#flows.remove("device", handle, polled);
-      else if (slower !== interval) await this.#flows.replace("device", handle, polled, { ...value, interval: slower });
+      else if (slower !== interval) await this.#flows.replace("device", handle, polled, value);
       throw error;
     }
-    // The provider gives the token once. A later poll may have changed the row since, so it is read again.
-    if ((await this.#flows.take("device", handle)) === null) throw signInRefusal("invalid_device_code");
-    const signedIn = await this.#githubAccount(token, tenant);
-    const scopes = signedIn.scopes.filter((scope) => !notForDevices.has(scope));
-    return this.#token({ ...signedIn, scopes }, { by: "device", started_at: startedAt, address });
+    // A later poll may have changed the row since, so it is read again.
+    for (let tries = 0; tries < keepTriesMax; tries++) {
+      const flow = await this.#flows.read<DeviceFlow>("device", handle);
+      const kept = flow && (await this.#flows.replace("device", handle, flow, { ...flow.value, token }));
+      if (kept) return kept;
+    }
+    throw signInRefusal("invalid_device_code");
   }
 
   /** Starts a sign-in in a browser. Refuses with return_to_not_allowed. `cookie` binds it to the browser. */
@@ -264,7 +286,7 @@ export class SignIn {
   async #token(
     signedIn: SignedIn,
     how: Readonly<Record<string, string>>,
-    spent?: { readonly op: WriteOp; readonly refusal: "invalid_login" | "invalid_id_token" },
+    spent?: { readonly op: WriteOp; readonly refusal: "invalid_device_code" | "invalid_login" | "invalid_id_token" },
   ): Promise<TokenAnswer> {
     const { settings, env, store, mask } = this.#deps;
     const { tenant, sub, scopes, entries, scheme, github_login } = signedIn;

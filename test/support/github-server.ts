@@ -34,6 +34,26 @@ export interface ForgedToken {
   readonly claims?: object;
 }
 
+/** How a path of the provider fails. */
+export type ProviderFault = keyof typeof faults;
+
+const page = "<!doctype html><title>Unicorn!</title>";
+const html = { "content-type": "text/html" };
+const faults = {
+  "a page": (response: ServerResponse) => response.writeHead(200, html).end(page),
+  "a page of its gateway": (response: ServerResponse) => response.writeHead(502, html).end(page),
+  "another kind of JSON": (response: ServerResponse) => response.end("[]"),
+  "a redirect": (response: ServerResponse) => response.writeHead(302, { location: "/login/oauth/elsewhere" }).end(),
+  "a rate limit": (response: ServerResponse) => response.writeHead(429, { "retry-after": "60" }).end("{}"),
+  "a rate limit of GitHub": (response: ServerResponse) =>
+    response.writeHead(403, { "x-ratelimit-remaining": "0" }).end('{"message":"API rate limit exceeded"}'),
+  "a second rate limit of GitHub": (response: ServerResponse) =>
+    response.writeHead(403, { "retry-after": "60" }).end('{"message":"You have exceeded a secondary rate limit"}'),
+  "an end of the connection": (response: ServerResponse) => response.destroy(),
+  "a revoked token": (response: ServerResponse) => response.writeHead(401).end('{"message":"Bad credentials"}'),
+  "a slow body": (response: ServerResponse) => response.writeHead(200).write("{"),
+} as const;
+
 interface Code {
   readonly person: Person | Account;
   readonly redirectUri: string;
@@ -43,6 +63,8 @@ interface Code {
 
 const githubClient = { id: "client-1", secret: "client-secret-0123456789" };
 export const audience = "svc-actions";
+/** The token with which a workflow asks for its id token. */
+export const requestToken = "request-token-of-the-workflow";
 
 export async function startGithub(atEnd: Cleanup) {
   const devices = new Map<string, { person: Person | null; declined: boolean; polls: string[] }>();
@@ -59,6 +81,12 @@ export async function startGithub(atEnd: Cleanup) {
     interval: 5,
     polled: 0,
     replays: false,
+    /** The start of the paths that fail, and how; null for none. */
+    fault: null as readonly [path: string, fault: ProviderFault] | null,
+    /** The claims of the workflow that asks for an id token. */
+    workflow: {} as JWTPayload,
+    /** Paths that were asked for. */
+    asked: [] as string[],
     /** How id tokens of Google differ from good ones; null for good ones. */
     forges: null as ForgedToken | null,
   };
@@ -80,6 +108,8 @@ export async function startGithub(atEnd: Cleanup) {
       response.end(JSON.stringify(body));
     };
     if (pathname.endsWith("/jwks")) state.oidc++;
+    state.asked.push(pathname);
+    if (state.fault !== null && pathname.startsWith(state.fault[0])) return void faults[state.fault[1]](response);
     if (state.down) return json({ message: "unavailable" }, 503);
     const bearer = tokens.get(request.headers.authorization?.replace("Bearer ", "") ?? "");
     if (pathname === "/login/device/code") {
@@ -119,6 +149,11 @@ export async function startGithub(atEnd: Cleanup) {
     }
     if (pathname.endsWith("/jwks"))
       return json({ keys: [{ ...(await exportJWK(key.publicKey)), kid: key.kid, alg: "RS256", use: "sig" }] });
+    if (pathname === "/actions/id-token") {
+      if (request.headers.authorization !== `Bearer ${requestToken}`) return json({ message: "Bad credentials" }, 401);
+      const aud = searchParams.get("audience") ?? "";
+      return json({ value: await sign(state.workflow, { iss: `${url}/oidc`, aud }) });
+    }
     if (bearer === undefined) return json({ message: "Bad credentials" }, 401);
     if (pathname === "/user") return json({ id: bearer.id, login: bearer.login });
     if (pathname === "/user/teams") return json((bearer.teams ?? []).map((id) => ({ id })));

@@ -54,6 +54,8 @@ export async function startRepoHost(atEnd: Cleanup) {
     /** Called for each request of the REST API, before it is answered. */
     onApi: null as (() => void) | null,
     down: false,
+    /** Refuses every request for its rate, as GitHub does. */
+    isLimited: false,
   };
 
   const server = createServer(modelTestCertificate, (request, response) => {
@@ -74,6 +76,10 @@ export async function startRepoHost(atEnd: Cleanup) {
       response.end(JSON.stringify(body));
     };
     if (state.down) return json({}, 503);
+    if (state.isLimited) {
+      response.writeHead(403, { "x-ratelimit-remaining": "0" }).end('{"message":"API rate limit exceeded"}');
+      return;
+    }
     const git = /^\/([\w.-]+\/[\w.-]+)\.git(\/.*)$/.exec(pathname);
     if (git !== null) return serveGit(request, response, String(git[1]), String(git[2]));
     const body = await bodyOf(request);
