@@ -57,8 +57,10 @@ async function push(context: LaneContext, delivery: PushDelivery): Promise<Attem
   if (failure === null) return { failure, ops: [notePushSentOp(store, subscription.id)] };
   const isGone = failure.reason === "status 404" || failure.reason === "status 410";
   if (isGone) return { failure, isFinal: true, ops: [unsubscribePushOp(store, subscription.id)] };
+  // The same message is too large each time.
+  const isFinal = failure.reason === "status 413";
   // A service that is busy says nothing about the subscription.
-  return { failure, ops: failure.reason === "status 429" ? [] : notePushFailedOps(store, subscription.id) };
+  return { failure, isFinal, ops: failure.reason === "status 429" ? [] : notePushFailedOps(store, subscription.id) };
 }
 
 async function send(

@@ -48,10 +48,11 @@ describe("push notifications", () => {
         },
         asking: { tools: ["ask_user"], limits: { max_wall_clock_seconds: 3000 } },
       },
-      env: { ...auth, ...configured, ...service.env },
+      env: { ...auth, ...configured, ...service.env, SVC_PUSH_ALLOWED_HOSTS: listed(service.env) },
     }));
   });
 
+  const listed = ({ SVC_PUSH_ALLOWED_HOSTS: hosts }: PushService["env"]) => `${hosts},localhost,10.0.0.1`;
   const fresh = (): string => `t${++threads}`;
   async function subscribed(who: keyof typeof keys, browser: Browser = service.browser()): Promise<Browser> {
     const { status, json } = await server.post(path, browser.subscription, as(who));
@@ -178,11 +179,13 @@ describe("push notifications", () => {
   test("PUSH-011 PUSH-008 five failed sends in a row drop it, and a new subscribe starts the count again", async () => {
     const [failing, control] = [await subscribed("alice"), await subscribed("alice")];
     failing.status = 500;
+    // A failure is logged after it is counted.
+    const counted = () => server.logs.filter(({ reason }) => reason === "status 500").length;
     async function fail(times: number): Promise<void> {
       for (let time = 0; time < times; time++) {
-        const before = failing.requests;
+        const before = counted();
         const { data } = await gate(`${threads} + 500`);
-        await eventually("the refused push", async () => failing.requests === before + 1);
+        await eventually("the refused push", async () => counted() === before + 1);
         await decide(data.approval_id);
       }
     }
@@ -219,6 +222,43 @@ describe("push notifications", () => {
     const { json: again } = await server.post(path, busy.subscription, as("alice"));
     assert.equal(again.created_at, first.created_at);
     await unsubscribe(busy);
+  });
+
+  test("PUSH-011 a notification that is too large is not sent again, and does not end its subscription", async () => {
+    const browser = await subscribed("alice");
+    browser.status = 413;
+    const outbox = () => rowsIn(sqliteIn(server.dataDir), "SELECT id FROM deliveries WHERE state = 'dead'");
+    const before = (await outbox()).length;
+
+    const first = await gate("1 + 413");
+    await eventually("the end of the delivery", async () => (await outbox()).length === before + 1);
+    browser.status = 201;
+    const second = await gate("2 + 413");
+    const told = await browser.nth(0);
+    for (const { data } of [first, second]) await decide(data.approval_id);
+
+    assert.equal(told.payload.approval_id, second.data.approval_id);
+    assert.equal(browser.requests, 2);
+    await unsubscribe(browser);
+  });
+
+  test("ERR-011 a listed host with a private address gets no request", async () => {
+    const { keys: own } = service.browser().subscription;
+    const browsers = ["localhost", "10.0.0.1"].map((host) => ({
+      subscription: { endpoint: `https://${host}/wpush/private`, keys: own },
+    }));
+    for (const { subscription } of browsers)
+      assert.equal((await server.post(path, subscription, as("alice"))).status, 200);
+
+    const { data } = await gate("1 + 10");
+    const blocked = await eventually("the refused requests", async () => {
+      const found = server.logs.filter(({ msg, reason }) => msg === "a push attempt failed" && reason === "blocked");
+      return found.length >= 2 && found;
+    });
+    await decide(data.approval_id);
+
+    assert.ok(!JSON.stringify(blocked).includes("wpush"), "an endpoint is a capability");
+    for (const { subscription } of browsers) await remove({ subscription }, "alice");
   });
 
   test("PUSH-006 AUTH-012 every route needs approvals:read", async () => {
