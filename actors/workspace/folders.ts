@@ -3,7 +3,7 @@ import { breathe } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskFile } from "../../bus/protocol/workspace.ts";
 import type { ActorContext } from "../runtime/define.ts";
-import type { Directory } from "../tools/workspace/directory.ts";
+import type { Directory, EntryName } from "../tools/workspace/directory.ts";
 import { emptyFolder, eraseFolder } from "../tools/workspace/erase-folder.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import { inParent, inParentOfRoot } from "../tools/workspace/workspace.ts";
@@ -122,7 +122,7 @@ async function folderStats(directory: Directory, name: string) {
 /** Refuses a move after which paths inside the folder would be too deep to express. */
 async function refuseTooDeep(
   parent: Directory,
-  name: string,
+  name: EntryName,
   depth: number,
   counts: { names: number },
   place: Place,

@@ -1,7 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
-import { type Directory, openRoot } from "../tools/workspace/directory.ts";
+import { type Directory, type EntryName, openRoot } from "../tools/workspace/directory.ts";
 import { sweepDrafts } from "../tools/workspace/drafts.ts";
 import { eraseFolder } from "../tools/workspace/erase-folder.ts";
 import { passBy } from "../tools/workspace/walk.ts";
@@ -17,7 +17,9 @@ export async function eraseLeftFolders(root: string, before: number, env: Env): 
 
   async function eraseIn(threads: Directory): Promise<void> {
     const left: string[] = [];
-    await threads.each(async (name) => void (isAside(name) && left.push(name)));
+    await threads.each(async (name) => {
+      if (typeof name === "string" && isAside(name)) left.push(name);
+    });
     for (const name of left) {
       const stats = await threads.look(name).catch(passBy);
       // After the clock was set back, times may be in the future.
@@ -38,7 +40,7 @@ export async function eraseLeftFolders(root: string, before: number, env: Env): 
   return erased;
 }
 
-async function below(directory: Directory, name: string, work: (found: Directory) => Promise<void>): Promise<void> {
+async function below(directory: Directory, name: EntryName, work: (found: Directory) => Promise<void>): Promise<void> {
   const found = await directory.directory(name, "").catch(passBy);
   if (found !== null) await inFolder(found, work);
 }

@@ -3,7 +3,7 @@ import type { RepeatedTask } from "../../bus/task-declaration.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { setUsedOps, threadBytesByTenant } from "../../storage/tables/thread-quota.ts";
-import { type Directory, openRoot } from "../tools/workspace/directory.ts";
+import { type Directory, type EntryName, openRoot } from "../tools/workspace/directory.ts";
 import { passBy } from "../tools/workspace/walk.ts";
 import { encodeName, scopesName } from "../tools/workspace/workspace-path.ts";
 
@@ -29,7 +29,7 @@ async function sumThreadBytes(store: Store, workspaceRoot: string | null, env: E
 }
 
 /** Returns the bytes of all files under a path; 0 if it does not exist. */
-async function bytesUnder(directory: Directory, path: readonly string[], count: Count, env: Env): Promise<number> {
+async function bytesUnder(directory: Directory, path: readonly EntryName[], count: Count, env: Env): Promise<number> {
   const [name, ...rest] = path;
   if (name === undefined) return bytesIn(directory, count, env);
   const next = await directory.directory(name, "").catch(passBy);
@@ -43,7 +43,7 @@ async function bytesUnder(directory: Directory, path: readonly string[], count: 
 
 async function bytesIn(directory: Directory, count: Count, env: Env): Promise<number> {
   let bytes = 0;
-  const below: string[] = [];
+  const below: EntryName[] = [];
   try {
     await directory.each(async (name) => {
       if (++count.names % namesPerTurn === 0) await breathe(env);

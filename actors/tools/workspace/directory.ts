@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, opendir, rename, rmdir, stat, symlink, unlink } from "node:fs/promises";
 import { platform } from "node:os";
@@ -25,6 +26,9 @@ const oPath = 0o10000000;
 const noFollow = constants.O_NOFOLLOW ?? 0;
 const noBlock = constants.O_NONBLOCK ?? 0;
 
+/** A name in a directory: its bytes if they are not UTF-8, which no path of a tool can express. */
+export type EntryName = string | Buffer;
+
 /** An entry of a directory. */
 export interface Entry {
   readonly name: string;
@@ -51,12 +55,12 @@ export class Directory {
   }
 
   /** Returns the workspace path of a name in this directory. */
-  labelOf(name: string): string {
-    return this.label === "" ? name : `${this.label}/${name}`;
+  labelOf(name: EntryName): string {
+    return this.label === "" ? name.toString() : `${this.label}/${name}`;
   }
 
   /** Returns the stats of a name without following links; null if it does not exist. */
-  look(name: string): Promise<BigIntStats | null> {
+  look(name: EntryName): Promise<BigIntStats | null> {
     return this.#explain(name, async () => {
       try {
         return await lstat(this.#at(name), { bigint: true });
@@ -68,7 +72,7 @@ export class Directory {
   }
 
   /** Pins the subdirectory of that name; `label` is its path in messages. */
-  directory(name: string, label = this.labelOf(name)): Promise<Directory> {
+  directory(name: EntryName, label = this.labelOf(name)): Promise<Directory> {
     return this.#explain(name, async () => {
       const pin = await this.#pinName(name);
       const kind = kindOf(pin.stats);
@@ -204,7 +208,7 @@ export class Directory {
    * Removes the file or empty directory with these stats; refuses if another one has its name now. `durable` also flushes the
    * parent directory.
    */
-  remove(name: string, seen: BigIntStats, durable: boolean): Promise<void> {
+  remove(name: EntryName, seen: BigIntStats, durable: boolean): Promise<void> {
     return this.#explain(name, async () => {
       await this.#pin.check();
       const place = durable ? await this.#openPlace() : null;
@@ -222,7 +226,7 @@ export class Directory {
   }
 
   /** Moves the entry with these stats to a free name, durably. Returns false, without moving it, if the name is taken. */
-  move(name: string, seen: BigIntStats, to: Directory, newName: string): Promise<boolean> {
+  move(name: EntryName, seen: BigIntStats, to: Directory, newName: string): Promise<boolean> {
     return this.#explain(name, async () => {
       await this.#pin.check();
       await to.#pin.check();
@@ -244,10 +248,11 @@ export class Directory {
    * Calls `work` for every name, including those that no path can express; `isFile` is true if the entry is known to be a file.
    * Names created during the iteration may be missed.
    */
-  async each(work: (name: string, isFile: boolean) => Promise<void>): Promise<void> {
+  async each(work: (name: EntryName, isFile: boolean) => Promise<void>): Promise<void> {
     try {
-      for await (const found of await opendir(this.#pin.path, { bufferSize: 256 }))
-        await work(found.name, found.isFile());
+      // In Latin-1 each character is a byte, so that no name loses any.
+      for await (const found of await opendir(this.#pin.path, { bufferSize: 256, encoding: "latin1" }))
+        await work(entryName(Buffer.from(found.name, "latin1")), found.isFile());
       await this.#pin.check();
     } catch (error) {
       throw explainFileError(error, this.label || ".");
@@ -303,23 +308,23 @@ export class Directory {
   }
 
   /** Refuses if the name has another entry than the given stats. The content of a directory may change. */
-  async #checkSame(name: string, seen: BigIntStats): Promise<void> {
+  async #checkSame(name: EntryName, seen: BigIntStats): Promise<void> {
     const now = await this.look(name);
     if (now === null || !(seen.isDirectory() ? isSame(now, seen) : isUnchanged(now, seen)))
       throw changed(this.labelOf(name));
   }
 
-  #at(name: string): string {
-    return `${this.#pin.path}/${name}`;
+  #at(name: EntryName): EntryName {
+    const folder = `${this.#pin.path}/`;
+    return typeof name === "string" ? folder + name : Buffer.concat([Buffer.from(folder), name]);
   }
 
-  async #pinName(name: string): Promise<Pin> {
-    const path = this.#at(name);
-    if (this.#pinning === "descriptors") return await pinByDescriptor(path, oPath | noFollow);
-    return await pinByPath(path, this.#pin, this.labelOf(name));
+  async #pinName(name: EntryName): Promise<Pin> {
+    if (this.#pinning === "descriptors") return await pinByDescriptor(this.#at(name), oPath | noFollow);
+    return await pinByPath(`${this.#pin.path}/${name}`, this.#pin, this.labelOf(name));
   }
 
-  async #explain<T>(name: string, work: () => Promise<T>): Promise<T> {
+  async #explain<T>(name: EntryName, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -361,6 +366,11 @@ export function refuseUnlessOwnFile(stats: BigIntStats, label: string): void {
 
 function symlinkRefusal(): ToolRefusal {
   return new ToolRefusal("permission_denied", "symlinks are not followed in workspace paths", "elsewhere");
+}
+
+/** Returns a name as text, if it is UTF-8. */
+function entryName(bytes: Buffer): EntryName {
+  return isUtf8(bytes) ? bytes.toString("utf8") : bytes;
 }
 
 /** Returns a mode with the right to execute for each class of users that may read, or without it. */

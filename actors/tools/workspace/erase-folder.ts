@@ -1,5 +1,5 @@
 import { breathe, type Env } from "../../../bus/env.ts";
-import { type Directory, openRoot } from "./directory.ts";
+import { type Directory, type EntryName, openRoot } from "./directory.ts";
 import { ToolRefusal } from "./refusal.ts";
 import { depthMax } from "./workspace-path.ts";
 
@@ -72,7 +72,7 @@ export async function emptyFolder(
     });
   }
 
-  async function removeFrom(directory: Directory, name: string, depth: number): Promise<void> {
+  async function removeFrom(directory: Directory, name: EntryName, depth: number): Promise<void> {
     const stats = await directory.look(name);
     if (stats === null) return;
     if (

@@ -16,7 +16,7 @@ export interface Pin {
 }
 
 /** Pins the entry at a path by a descriptor; see directory.ts. */
-export async function pinByDescriptor(path: string, flags: number): Promise<Pin> {
+export async function pinByDescriptor(path: string | Buffer, flags: number): Promise<Pin> {
   const handle = await open(path, flags);
   try {
     const stats = await handle.stat({ bigint: true });

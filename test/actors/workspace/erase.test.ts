@@ -67,6 +67,23 @@ test("a folder that fills as fast as it is emptied is left, and stays visible", 
   assert.ok(readdirSync(join(threads, "t")).length > 0);
 });
 
+test("files and folders whose names are not UTF-8 are deleted too", async (t: TestContext) => {
+  const root = tempDir(cleanup(t));
+  const threads = join(root, ".svc-scopes", "acme", "threads");
+  const below = (...parts: readonly (string | Buffer)[]) =>
+    Buffer.concat(parts.flatMap((part) => [Buffer.from("/"), Buffer.from(part)]));
+  const latin1 = Buffer.from("caf\u00e9", "latin1");
+  mkdirSync(below(join(threads, "t"), latin1), { recursive: true });
+  for (const parts of [[latin1, latin1], [latin1, "plain"], [Buffer.from([0xff])], ["\ufffd"]])
+    writeFileSync(below(join(threads, "t"), ...parts), "x");
+  const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
+  const deps = { settings, checkouts, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
+
+  await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
+
+  assert.deepEqual(readdirSync(threads), []);
+});
+
 test("the next deletion removes an interrupted one's files, and no other thread's", async (t: TestContext) => {
   const root = tempDir(cleanup(t));
   const threads = join(root, ".svc-scopes", "acme", "threads");
