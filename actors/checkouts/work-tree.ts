@@ -124,7 +124,7 @@ export async function diffStat(git: Git, place: CheckoutFolders, from: string, t
   const stat = await git.text(place, ["diff", "--stat=100", "--stat-count=100", ...diffOptions, from, to], {
     outputBytesMax: diffBytesMax,
   });
-  return cut(stat, statCharsMax);
+  return cut(visible(stat), statCharsMax);
 }
 
 /** Returns the first lines of the difference between two trees. */
@@ -136,8 +136,15 @@ export async function diffHead(git: Git, place: CheckoutFolders, from: string, t
     return "(the difference is too long to show)";
   }
   const all = text.split("\n");
-  const shown = cut(all.slice(0, diffLinesMax).join("\n"), diffCharsMax);
+  const shown = cut(visible(all.slice(0, diffLinesMax).join("\n")), diffCharsMax);
   return all.length > diffLinesMax ? `${shown}\n(${all.length - diffLinesMax} more lines)` : shown;
+}
+
+/** Characters that change the order in which other text is shown, or are not shown. A person who approves a change must see them. */
+const unseen = /[\p{Cf}\p{Zl}\p{Zp}]|(?![\n\r\t])\p{Cc}/gu;
+
+function visible(text: string): string {
+  return text.replace(unseen, (sign) => `\\u{${sign.codePointAt(0)?.toString(16)}}`);
 }
 
 function cut(text: string, charsMax: number): string {

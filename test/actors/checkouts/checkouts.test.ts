@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { Checkouts } from "../../../actors/checkouts/checkouts.ts";
 import { foldersOf } from "../../../actors/checkouts/folders.ts";
-import { stateOf, treeOf } from "../../../actors/checkouts/work-tree.ts";
+import { diffHead, diffStat, stateOf, treeOf } from "../../../actors/checkouts/work-tree.ts";
 import { closeWorktree, mergeWorktree, openWorktree } from "../../../actors/checkouts/worktrees.ts";
 import { threadCheckout } from "../../../actors/tools/workspace/thread-checkout.ts";
 import { tidyRepo } from "../../../actors/workspace/repo.ts";
@@ -226,6 +226,41 @@ describe("a checkout", () => {
     assert.ok(!existsSync(join(folders.gitDir, "index.view")));
   });
 
+  test("checkouts are refused by name without their folders, over http, and without a git that is new enough", async () => {
+    const root = settings.workspaceRoot;
+    const good = { ...settings, githubUrl: "https://model.test", repoHosts: ["model.test"] };
+    /** A program that prints these words, or is missing. */
+    const prints = (words: string | null) => ({
+      startOwn(_command: object, take: (stream: string, output: Buffer) => void) {
+        if (words !== null) take("stdout", Buffer.from(words));
+        const exit = Promise.resolve(words === null ? { code: null, failure: "not_found" } : { code: 0 });
+        return { exit, write: async () => {}, endInput() {}, kill() {} };
+      },
+    });
+    const rows: readonly (readonly [what: string, more: object, isConfigured: boolean])[] = [
+      ["as it should be", {}, true],
+      ["no workspace", { settings: { ...good, workspaceRoot: null } }, false],
+      ["no folder for git", { settings: { ...good, repoCheckoutRoot: null } }, false],
+      ["git in the workspace", { settings: { ...good, repoCheckoutRoot: join(root, "git") } }, false],
+      ["git in place of the workspace", { settings: { ...good, repoCheckoutRoot: root } }, false],
+      ["a host over http", { settings: { ...good, githubUrl: "http://model.test" } }, false],
+      ["another host", { settings: { ...good, repoHosts: ["github.com"] } }, false],
+      ["no git", { processes: prints(null) }, false],
+      ["git 2.38", { processes: prints("git version 2.38.9") }, false],
+      ["git 1.99", { processes: prints("git version 1.99.0") }, false],
+      ["git 2.39", { processes: prints("git version 2.39.0 (Apple Git-145)") }, true],
+      ["git 3.0", { processes: prints("git version 3.0.1") }, true],
+    ];
+
+    for (const [what, more, isConfigured] of rows) {
+      const checkouts = new Checkouts({ ...deps, settings: good, ...more } as never);
+      assert.equal(await checkouts.isConfigured(), isConfigured, what);
+      if (isConfigured) continue;
+      const opened = checkouts.open({ tenantId: "acme", thread: "x" }, { full_name: "acme/x", ref: null }, {} as never);
+      await assert.rejects(opened, { code: "checkouts_misconfigured" }, what);
+    }
+  });
+
   test("the periodic task fails clones older than its limit, and no younger ones", async () => {
     const rows = await Promise.all([made(), made()]);
     for (const [at, { row }] of rows.entries())
@@ -294,6 +329,54 @@ describe("a checkout", () => {
     );
     assert.equal(lstatSync(parent("was-link")).isSymbolicLink(), false);
     assert.match(git("status", "--porcelain"), /^ M plain\.sh$/m);
+  });
+
+  test("a merge keeps names with line breaks, and refuses names that are not UTF-8 before it writes a file", async () => {
+    const { key, folders } = await made();
+    const checkouts = new Checkouts(deps);
+    const strange = ["line\nbreak", "\u202egnp.exe", "é/日本"];
+    const [plain, mangled] = [env.id().slice(0, 16), env.id().slice(0, 16)];
+    const child = (task_id: string) => join(folders.workTree, "..", `task-${task_id}`);
+    for (const task_id of [plain, mangled]) await openWorktree(checkouts, key, { task_id });
+    mkdirSync(join(child(plain), "é"));
+    for (const name of strange) writeFileSync(join(child(plain), name), name);
+    writeFileSync(join(child(mangled), "good.txt"), "good");
+    writeFileSync(Buffer.concat([Buffer.from(`${child(mangled)}/caf`), Buffer.from([0xe9])]), "Latin-1");
+
+    const merged = await mergeWorktree(checkouts, key, { task_id: plain, discard: false });
+    const refused = await mergeWorktree(checkouts, key, { task_id: mangled, discard: false });
+    const names = readdirSync(folders.workTree);
+    const discarded = await mergeWorktree(checkouts, key, { task_id: mangled, discard: true });
+
+    assert.ok(merged.ok);
+    assert.doesNotMatch(merged.value.stat, /\u202e/, "a reader sees the order of the characters");
+    for (const name of strange) assert.equal(readFileSync(join(folders.workTree, name), "utf8"), name);
+    assert.equal(
+      !refused.ok && refused.text,
+      "the name caf\ufffd is not UTF-8; rename the file in the task, or discard it",
+    );
+    assert.deepEqual(names.toSorted(), ["a.txt", "line\nbreak", "é", "\u202egnp.exe"].toSorted());
+    assert.equal(discarded.ok, true);
+    assert.equal(await checkoutOf(own, `task-${mangled}`), undefined);
+    writeFileSync(Buffer.concat([Buffer.from(`${folders.workTree}/`), Buffer.from([0xff])]), "x");
+    assert.equal(await checkouts.remove(key), true);
+    assert.ok(!existsSync(folders.workTree));
+  });
+
+  test("the difference that a person approves shows characters that have no shape", async () => {
+    const { folders } = await made();
+    const { git } = new Checkouts(deps);
+    writeFileSync(join(folders.workTree, "\u202egnp.exe"), "if (isAdmin\u2066) { // \u202e\r\n\u001b[2J\u200b\n");
+    const tree = await treeOf(git, folders);
+
+    const texts = await Promise.all([diffStat(git, folders, "HEAD", tree), diffHead(git, folders, "HEAD", tree)]);
+
+    for (const text of texts) {
+      assert.doesNotMatch(text, /(?![\n\r\t])[\p{Cf}\p{Cc}]/u);
+      assert.match(text, /\\u\{202e\}gnp\.exe/);
+    }
+    assert.match(String(texts[1]), /^\+if \(isAdmin\\u\{2066\}\) \{ \/\/ \\u\{202e\}\r$/m);
+    assert.match(String(texts[1]), /^\+\\u\{1b\}\[2J\\u\{200b\}$/m);
   });
 
   test("a merge overwrites no file that git ignores, and completes when it is gone", async () => {
