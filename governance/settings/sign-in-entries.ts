@@ -23,6 +23,8 @@ export interface OrgGrant extends Grant {
   readonly id: number;
   /** Only members of one of these teams are admitted; empty for all members. */
   readonly teams: readonly TeamGrant[];
+  /** Workflows of its repositories that may get tokens. */
+  readonly actions: readonly WorkflowGrant[];
 }
 
 /** An invited account of the code host. */
@@ -37,7 +39,7 @@ export interface AccountGrant extends Grant {
 
 /** A workflow of the code host; null fields match any value. */
 export interface WorkflowGrant extends Grant {
-  readonly repository_id: string;
+  readonly repository_id: string | null;
   readonly repository_owner_id: string | null;
   readonly job_workflow_ref: string | null;
   readonly ref: string | null;
@@ -46,18 +48,20 @@ export interface WorkflowGrant extends Grant {
 
 const idMax = Number.MAX_SAFE_INTEGER;
 
-/** Reads SVC_GITHUB_ORGS: a map of organisation to {id, tenant, scopes, teams?}. */
+/** Reads SVC_GITHUB_ORGS: a map of organisation to {id, tenant, scopes, teams?, actions?}. */
 export function readOrgs(document: unknown): readonly OrgGrant[] {
   return Object.entries(readMap(document, "the value")).map(([name, value]) => {
     if (!/^[A-Za-z0-9][A-Za-z0-9-]{0,38}$/.test(name)) throw new Error("a key must be the name of an organisation");
-    const entry = readObject(value, name, ["id", "tenant", "scopes"], ["teams"]);
-    const teams = entry.teams ?? [];
+    const entry = readObject(value, name, ["id", "tenant", "scopes"], ["teams", "actions"]);
+    const { teams = [], actions = [] } = entry;
     if (!Array.isArray(teams)) throw new Error(`${name}: teams must be a list of {id, scopes}`);
+    if (!Array.isArray(actions)) throw new Error(`${name}: actions must be a list`);
+    const id = readIntegerField(entry.id, `${name}: id`, 1, idMax);
+    const grant = readGrant(entry, name);
     return {
-      name,
-      id: readIntegerField(entry.id, `${name}: id`, 1, idMax),
-      ...readGrant(entry, name),
+      ...{ name, id, ...grant },
       teams: teams.map((team, index) => readTeam(team, `${name}: team ${index + 1}`)),
+      actions: actions.map((value, index) => readOrgWorkflow(value, `${name}: action ${index + 1}`, id, grant.tenant)),
     };
   });
 }
@@ -89,22 +93,37 @@ export function readWorkflowGrants(document: unknown): readonly WorkflowGrant[] 
   if (!Array.isArray(document)) throw new Error("must be a list");
   return document.map((value, index) => {
     const where = `entry ${index + 1}`;
-    const optional = ["repository", "repository_owner_id", "job_workflow_ref", "ref", "environment"];
-    const entry = readObject(value, where, ["repository_id", "tenant", "scopes"], optional);
-    const text = (name: string): string | null =>
-      entry[name] === undefined ? null : readString(entry[name], `${where}: ${name}`);
+    const entry = readObject(value, where, ["repository_id", "tenant", "scopes"], ["repository_owner_id", ...compared]);
+    const { repository_id, repository_owner_id } = entry;
     return {
-      repository_id: readId(entry.repository_id, `${where}: repository_id`),
+      ...readCompared(entry, where),
+      repository_id: readId(repository_id, `${where}: repository_id`),
       repository_owner_id:
-        entry.repository_owner_id === undefined
-          ? null
-          : readId(entry.repository_owner_id, `${where}: repository_owner_id`),
-      job_workflow_ref: text("job_workflow_ref"),
-      ref: text("ref"),
-      environment: text("environment"),
+        repository_owner_id === undefined ? null : readId(repository_owner_id, `${where}: repository_owner_id`),
       ...readGrant(entry, where),
     };
   });
+}
+
+const compared = ["job_workflow_ref", "ref", "environment"] as const;
+
+/** Reads workflows of one organisation: {scopes, repository_id?, job_workflow_ref?, ref?, environment?}. */
+function readOrgWorkflow(value: unknown, where: string, orgId: number, tenant: string): WorkflowGrant {
+  const entry = readObject(value, where, ["scopes"], ["repository_id", ...compared]);
+  const { repository_id } = entry;
+  return {
+    ...readCompared(entry, where),
+    repository_id: repository_id === undefined ? null : readId(repository_id, `${where}: repository_id`),
+    repository_owner_id: String(orgId),
+    ...{ tenant, scopes: readScopes(entry.scopes, where) },
+  };
+}
+
+function readCompared(entry: Record<string, unknown>, where: string) {
+  const [job_workflow_ref, ref, environment] = compared.map((name) =>
+    entry[name] === undefined ? null : readString(entry[name], `${where}: ${name}`),
+  );
+  return { job_workflow_ref: job_workflow_ref ?? null, ref: ref ?? null, environment: environment ?? null };
 }
 
 function readId(value: unknown, where: string): string {

@@ -34,7 +34,7 @@ export const signInSettings = {
   githubOrgs: json<readonly OrgGrant[]>(
     "GITHUB_ORGS",
     [],
-    "Organisations whose members may sign in: map of name to {id, tenant, scopes, teams?}; a team is {id, scopes?}.",
+    "Organisations whose members may sign in: map of name to {id, tenant, scopes, teams?, actions?}; a team is {id, scopes?}.",
     readOrgs,
   ),
   githubSignup: oneOf(

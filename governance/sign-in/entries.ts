@@ -42,6 +42,14 @@ export function workflowGrant({ tenant, scopes, ...compared }: WorkflowEntry): N
   };
 }
 
+/** Returns the entries for workflows: those of the list, and those of organisations. */
+export function workflowEntries({
+  githubActionsGrants,
+  githubOrgs,
+}: Pick<Settings, "githubActionsGrants" | "githubOrgs">): readonly WorkflowEntry[] {
+  return [...githubActionsGrants, ...githubOrgs.flatMap(({ actions }) => actions)];
+}
+
 /** Returns what the entries with these names grant at present. */
 export function grantsOfEntries(
   entries: readonly string[],
@@ -52,7 +60,7 @@ export function grantsOfEntries(
   const others = [
     ...settings.githubInvites.map(inviteGrant),
     ...settings.googleAccounts.map(accountGrant),
-    ...settings.githubActionsGrants.map(workflowGrant),
+    ...workflowEntries(settings).map(workflowGrant),
   ];
   return [...orgs, ...others].filter((grant) => named.has(grant.entries[0] ?? ""));
 }

@@ -29,10 +29,41 @@ test("SET-002 a registry that is malformed or has an unknown key stops the start
       "7",
       '{"ops": {"url": "https://x.example", "secret": "s", "tenants": "*", "hunter2": true}}',
     ],
+    SVC_GITHUB_ORGS: [
+      "{",
+      "7",
+      '{"acme": {"tenant": "a", "scopes": []}}',
+      '{"acme": {"id": 1, "tenant": "a", "scopes": [], "extra": 1}}',
+      '{"acme": {"id": 1, "tenant": "a", "scopes": [], "teams": [{"id": 1, "extra": 1}]}}',
+      '{"acme": {"id": 1, "tenant": "a", "scopes": [], "actions": [{"scopes": [], "workflow": "x"}]}}',
+    ],
+    SVC_GITHUB_INVITES: ["{", "7", '{"ann": {"tenant": "a", "scopes": []}}'],
+    SVC_GOOGLE_ACCOUNTS: ["{", "7", '{"ann": {"tenant": "a", "scopes": []}}'],
+    SVC_GITHUB_ACTIONS_GRANTS: [
+      "{",
+      "7",
+      '[{"tenant": "a", "scopes": []}]',
+      '[{"repository_id": 1, "repository": "acme/app", "tenant": "a", "scopes": []}]',
+      '[{"repository_id": 1, "workflow": "x", "tenant": "a", "scopes": []}]',
+    ],
   };
   for (const [name, texts] of Object.entries(registries)) {
     for (const text of texts) assert.deepEqual(refusedNames({ [name]: text }), [name], text);
   }
+});
+
+test("SET-002 older names of the settings of sign-in are refused with the names to use", () => {
+  const successors = {
+    SVC_GITHUB_ORG_TENANTS: /SVC_GITHUB_ORGS/,
+    SVC_GITHUB_SIGNUP_LOGINS: /SVC_GITHUB_INVITES/,
+    SVC_GITHUB_TOKEN_KEY: /SVC_TOKEN_SIGNING_KEY/,
+    SVC_GITHUB_REDIRECT_ORIGINS: /SVC_LOGIN_RETURN_ORIGINS/,
+    SVC_GITHUB_LOGIN_TTL_SECONDS: /SVC_TOKEN_TTL_SECONDS/,
+  };
+  for (const [name, successor] of Object.entries(successors))
+    assert.match(JSON.stringify(readSettings({ [name]: "60" }).issues), successor, name);
+  const { tokenTtlSeconds, githubOidcTtlSeconds, githubTimeoutSeconds } = loadSettings({});
+  assert.deepEqual([tokenTtlSeconds, githubOidcTtlSeconds, githubTimeoutSeconds], [3_600, 900, 10]);
 });
 
 test("SET-003 SET-005 SVC_WEBHOOK_ENDPOINTS maps ids to endpoints, and each needs tenants", () => {

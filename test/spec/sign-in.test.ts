@@ -48,7 +48,10 @@ describe("sign-in", () => {
       SVC_GITHUB_DEVICE_STARTS_PER_HOUR: "100",
       SVC_GITHUB_ORGS: JSON.stringify({
         acme: { id: 100, tenant: "acme", scopes: ["chat:write", "keys:write"] },
-        globex: { id: 200, tenant: "globex", scopes: ["chat:write"] },
+        globex: {
+          ...{ id: 200, tenant: "globex", scopes: ["chat:write"] },
+          actions: [{ ref: "refs/heads/release", scopes: ["eval:read"] }],
+        },
         initech: { id: 300, tenant: "initech", scopes: ["chat:read"], teams: [{ id: 31, scopes: ["audit:read"] }] },
       }),
       SVC_GOOGLE_ACCOUNTS: JSON.stringify({
@@ -654,6 +657,20 @@ describe("sign-in", () => {
     assert.equal(refused(ambiguous), "409 tenant_ambiguous");
     assert.deepEqual(ambiguous.json.tenants, ["acme", "globex"]);
     assert.deepEqual([chosen.status, chosen.json.tenant], [200, "globex"]);
+  });
+
+  test("SIGNIN-012 an organisation admits workflows of its repositories, by its id", async () => {
+    const of = (claims: object) =>
+      workflow({ repository_id: "77", repository_owner_id: "200", ref: "refs/heads/release", ...claims });
+    const admitted = await actions(await github.idToken(of({})));
+    const refusals = await Promise.all(
+      [{ repository_owner_id: "201" }, { ref: "refs/heads/main" }, { repository_owner_id: undefined }].map(
+        async (claims) => actions(await github.idToken(of(claims))),
+      ),
+    );
+
+    assert.deepEqual([admitted.json.tenant, admitted.json.scopes], ["globex", ["eval:read"]]);
+    for (const answer of refusals) assert.equal(refused(answer), "403 workflow_not_granted");
   });
 
   test("SIGNIN-025 keys of the issuer are read once, and again for a new key", async () => {
