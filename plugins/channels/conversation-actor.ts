@@ -255,7 +255,10 @@ function textOf({ texts, error }: NonNullable<BackgroundRun["end"]>): string {
 }
 
 function gateText(publicUrl: string): string {
-  const where = publicUrl === "" ? "the inbox of the console" : `${publicUrl}/console#/inbox`;
+  const where =
+    publicUrl === ""
+      ? "the inbox of the console (SVC_PUBLIC_URL is not set, so there is no link)"
+      : `${publicUrl}/console#/inbox`;
   return `This waits for an approval in ${where}`;
 }
 

@@ -44,6 +44,20 @@ describe("AGENTS.md of a workspace", () => {
     assert.match(written ?? "", /^\[AGENTS\.md of the workspace: .*\]\nUse tabs\.$/);
   });
 
+  test("is read once for each step, whatever the step calls", async () => {
+    const before = mock.requests.length;
+    const write = ["write_file", { path: "x", content: "x" }] as const;
+    mock.answer(
+      "scripted",
+      () => [calls(write, write), calls(write)][mock.requests.length - before - 1] ?? { text: "ok" },
+    );
+    await server.request("POST", "/chat", { body: turn("coder", "go", { thread_id: "written" }) });
+
+    const steps = mock.requests.slice(before);
+    const counts = steps.map((step) => shown(step).filter(({ content }) => content.startsWith("[AGENTS.md")).length);
+    assert.deepEqual(counts, [1, 1, 1]);
+  });
+
   test("is not in the log, and another thread and an agent without files do not read it", async () => {
     const { text } = await server.get("/chat/history/written");
 

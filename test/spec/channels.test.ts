@@ -379,6 +379,29 @@ describe("channels", () => {
     mock.answer("scripted", () => ({ text: "Hello from the desk." }));
   });
 
+  test("SET-010 a changed message reaches the run that answers it, from its own user only", async () => {
+    const go = paused("Working.");
+    const ts = newTs();
+    const thread = await say("desk", { text: "Start.", ts });
+    await eventually("the beginning", async () => slack.said(thread)[0] === "Working.");
+    const change = (user: string, text: string) => ({
+      ...{ subtype: "message_changed", message: { ts, user, text }, previous_message: { text: "Start." } },
+    });
+    await send("desk", slackEvent({ type: "message", event: change("U2", "Of another.") }));
+    await send("desk", slackEvent({ type: "message", event: change("U1", "Start again.") }));
+    await eventually("the follow-up", async () => {
+      const { json } = await server.get(`/chat/sessions/slack-desk-C1-${thread}`, { key: keys.owner });
+      return json.queuedFollowUpCount === 1;
+    });
+    go();
+
+    await answered(thread, ["Working. Done.\n\nAnswer 2."]);
+    assert.equal(lastAsked().at(-1)?.content, "I have changed my message. It is now:\nStart again.");
+    const late = await send("desk", slackEvent({ type: "message", event: change("U1", "Too late.") }));
+    assert.deepEqual(late.json, { status: "ignored" });
+    mock.answer("scripted", () => ({ text: "Hello from the desk." }));
+  });
+
   const gif = Buffer.from("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7", "base64");
 
   test("SET-010 texts of files and quoted messages are tainted data; other files are named", async () => {

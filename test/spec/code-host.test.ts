@@ -15,6 +15,7 @@ import { onOneHost } from "../support/on-two-hosts.ts";
 import { startRepoHost } from "../support/repo-host.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
+import { filesWith, gitProcesses } from "../support/token-traces.ts";
 
 const { env, keys } = apiKeys({
   ann: { tenant_id: "default", sub: "ann", scopes: ["chat:write", "chat:read", "audit:read", "approvals:write"] },
@@ -196,6 +197,11 @@ describe("a code host", () => {
     host.state.down = true;
     assert.equal(code(await server.get("/github/repos", { key })), "502 github_unavailable");
     host.state.down = false;
+    host.state.isLimited = true;
+    const limited = await server.get("/github/repos", { key });
+    const opened = await server.post(pathOf("limited"), { full_name: "acme/site" }, as());
+    host.state.isLimited = false;
+    assert.deepEqual([limited, opened].map(code), ["502 github_unavailable", "502 github_unavailable"]);
   });
 
   test("GH-007 an expired token is refreshed once, and a refused one revokes the connection", async () => {
@@ -245,9 +251,20 @@ describe("a code host", () => {
 
   test("GH-001 a private repository is cloned with the token of its person", async () => {
     const key = await signIn(octocat);
+    const token = [...host.tokens.keys()].at(-1) as string;
+    let seen = "";
+    let onDisk = "not looked";
+    host.state.onGit = () => {
+      seen += gitProcesses();
+      onDisk = filesWith(token, server.dataDir, root);
+    };
 
     await open("private", "acme/private", key);
+    host.state.onGit = null;
 
+    assert.match(seen, /GIT_DIR=/);
+    assert.doesNotMatch(seen, new RegExp(token));
+    assert.equal(onDisk, "", "no token is on the disk in the middle of a clone");
     assert.equal(readFileSync(join(treeOf("private"), "README.md"), "utf8"), "# The site\n");
     const kept = readdirSync(join(server.dataDir, "checkouts"), { recursive: true, withFileTypes: true });
     for (const entry of kept.filter((one) => one.isFile() && !one.parentPath.includes("objects")))

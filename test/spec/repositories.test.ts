@@ -38,6 +38,7 @@ describe("the repository of a thread", () => {
   before(async () => {
     host = await startRepoHost(atEnd);
     host.add("acme/site", files);
+    host.addMany("acme/many", 100_001);
     root = tempDir(atEnd);
     const port = await freePort();
     const tools = ["read_file", "write_file", "edit_file", "list_dir", "search_files", "glob"];
@@ -315,7 +316,6 @@ describe("the repository of a thread", () => {
     host.repo("acme/large").size = 600 * 1024;
     const gitDir = host.add("acme/dotgit", { a: "a" });
     plantGitFolder(gitDir);
-    host.addMany("acme/many", 100_001);
     const before = gitDirs().length;
     const cases = [
       ["acme/empty", /no branch main, or is empty/],
@@ -385,6 +385,12 @@ describe("the repository of a thread", () => {
       ],
       ["160000", "sub", `${"0".repeat(39)}1`],
       ["100755", "hooks/post-checkout", `#!/bin/sh\ntouch ${marker}\n`],
+      // A folder in the form of a bare repository, which git would enter from within.
+      ["100644", "bare/HEAD", "ref: refs/heads/main\n"],
+      ["100644", "bare/config", `[core]\n\tbare = true\n\tfsmonitor = touch ${marker}\n`],
+      ["100644", "bare/objects/info/packs", "\n"],
+      ["100644", "bare/refs/heads/keep", `${"0".repeat(40)}\n`],
+      ["100755", "bare/hooks/post-index-change", `#!/bin/sh\ntouch ${marker}\n`],
       ["100644", "large.bin", pointer],
       ["100644", "ident.txt", "$Id$\nplain\n"],
       ...strange.map((name) => ["100644", name, name] as const),
@@ -402,6 +408,7 @@ describe("the repository of a thread", () => {
     const tree = treeOf("hostile");
     const paths = json.files.map(({ path }: { path: string }) => path);
     assert.deepEqual(new Set(paths.filter((path: string) => strange.includes(path))), new Set(strange));
+    assert.equal(paths.filter((path: string) => path.startsWith("bare/")).length, 5);
     assert.ok(
       !paths.includes("sub") && (!existsSync(join(tree, "sub")) || readdirSync(join(tree, "sub")).length === 0),
     );

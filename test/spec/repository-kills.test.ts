@@ -1,6 +1,6 @@
 // A process that is killed while git works leaves nothing half done, and no token is where others could read it.
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
@@ -11,6 +11,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import { startRepoHost } from "../support/repo-host.ts";
 import type { ProcessServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
+import { filesWith, gitProcesses } from "../support/token-traces.ts";
 
 const token = "ghp_token_of_the_agents_0123456789";
 const files = { "README.md": "# The site\n" };
@@ -70,28 +71,7 @@ describe("a killed process", () => {
           : undefined;
     });
   }
-  /** Texts of the arguments and environments of all processes that this user may read. */
-  function processes(): string {
-    const numbers = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-    return numbers
-      .flatMap((number) => ["cmdline", "environ"].map((name) => `/proc/${number}/${name}`))
-      .map((path) => {
-        try {
-          return readFileSync(path, "latin1");
-        } catch {
-          return "";
-        }
-      })
-      .filter((text) => /(?:^|\0)git\0|GIT_DIR=/.test(text))
-      .join("\n");
-  }
-
-  /** Paths of the files of the server that contain the token. */
-  function filesWithToken(): string {
-    const found = spawnSync("grep", ["-rlaF", token, server.dataDir, root], { encoding: "utf8" });
-    assert.ok(found.status !== 2, found.stderr);
-    return found.stdout;
-  }
+  const filesWithToken = () => filesWith(token, server.dataDir, root);
 
   test("a clone that was cut off fails by name after the restart, and leaves no files", async () => {
     const reached = held((path) => path.startsWith("POST"));
@@ -139,7 +119,7 @@ describe("a killed process", () => {
             });
       await server.post("/chat", turn("publisher", "go", { thread_id: thread }));
       await reached;
-      const seen = processes();
+      const seen = gitProcesses();
 
       await server.kill();
       const onDisk = filesWithToken();

@@ -64,6 +64,7 @@ export async function startSlack(token: string) {
     const text = fields.get("text") ?? "";
     assert.ok(text !== "" && text.length <= 4_000, `a text of ${text.length} characters`);
     if (method === "chat.postMessage") {
+      assert.deepEqual([fields.get("unfurl_links"), fields.get("unfurl_media")], ["false", "false"]);
       const ts = `1700000000.${String(++count).padStart(6, "0")}`;
       posts.push({ channel, thread_ts: fields.get("thread_ts") ?? "", ts, text, edits: 0 });
       return { ok: true, channel, ts };

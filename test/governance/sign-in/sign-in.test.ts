@@ -8,8 +8,11 @@ import { SvcError } from "../../../bus/errors.ts";
 import { Outgoing } from "../../../governance/egress/outgoing.ts";
 import { SecretMask, Secrets } from "../../../governance/secret-mask.ts";
 import { readSettings } from "../../../governance/settings/settings.ts";
+import { signInMethods, signInRefusals } from "../../../governance/settings/sign-in-methods.ts";
 import { SignIn } from "../../../governance/sign-in/sign-in.ts";
 import { addressCaller } from "../../../http/middleware/address-caller.ts";
+import { signInRoutes } from "../../../http/routes/sign-in.ts";
+import { setSignInCookie, signInCookie } from "../../../http/sign-in/cookie.ts";
 import { startGithub } from "../../support/github-server.ts";
 import { type RefusingStore, refusingStore } from "../../support/refusing-store.ts";
 import { testStore } from "../../support/stores.ts";
@@ -122,4 +125,59 @@ test("SIGNIN-021 10,000 device starts from one IPv6 network are ten, and other c
   assert.deepEqual(Object.fromEntries(codes), { none: 10, rate_limited: 9_990 });
   assert.deepEqual(others, ["none", "none", "none"]);
   assert.ok(github.device() !== undefined);
+});
+
+test("SIGNIN-003 each way to sign in is on with its own settings, and none without authentication", () => {
+  const [device, github] = [
+    { SVC_GITHUB_CLIENT_ID: "c" },
+    { SVC_GITHUB_CLIENT_ID: "c", SVC_GITHUB_CLIENT_SECRET: "s" },
+  ];
+  const google = { SVC_GOOGLE_CLIENT_ID: "c", SVC_GOOGLE_CLIENT_SECRET: "s" };
+  const all = { ...github, ...google, SVC_GITHUB_OIDC_AUDIENCE: "a" };
+  const rows: readonly (readonly [environment: Readonly<Record<string, string>>, on: readonly boolean[]])[] = [
+    [{}, [false, false, false, false]],
+    [device, [true, false, false, false]],
+    [github, [true, true, false, false]],
+    [{ ...github, SVC_GITHUB_DEVICE: "false" }, [false, true, false, false]],
+    [{ SVC_GITHUB_CLIENT_SECRET: "s" }, [false, false, false, false]],
+    [google, [false, false, true, false]],
+    [{ SVC_GOOGLE_CLIENT_ID: "c" }, [false, false, false, false]],
+    [{ SVC_GITHUB_OIDC_AUDIENCE: "a" }, [false, false, false, true]],
+    [all, [true, true, true, true]],
+    [{ ...all, SVC_AUTH_MODE: "none" }, [false, false, false, false]],
+  ];
+
+  for (const [environment, on] of rows) {
+    const { settings } = readSettings({ SVC_AUTH_MODE: "api_key", ...environment });
+    assert.deepEqual(Object.values(signInMethods(settings)), on, JSON.stringify(environment));
+    const access = signInRoutes(settings).map(({ path, access: of }) => [path, of] as const);
+    const isPublic = (part: string) => access.filter(([path]) => path.includes(part)).map(([, of]) => of === "public");
+    const parts = ["/github/device", "/github/authorize", "/google/", "/github/actions"];
+    assert.deepEqual(
+      parts.map((part) => isPublic(part).includes(true)),
+      on,
+    );
+    for (const part of parts) assert.equal(new Set(isPublic(part)).size, 1, part);
+    assert.equal(/SVC_PUBLIC_URL/.test(signInRefusals(settings).join()), on.includes(true), "it needs SVC_PUBLIC_URL");
+  }
+});
+
+test("SIGNIN-008 the cookie of a sign-in has the form that its scheme allows", () => {
+  const [https, loopback] = [{ publicUrl: "https://svc.example.com" }, { publicUrl: "http://127.0.0.1:8080" }];
+  const read = (cookie: string | undefined, settings: { publicUrl: string }) =>
+    signInCookie({ headers: { ...(cookie && { cookie }) } } as never, settings);
+
+  assert.equal(
+    setSignInCookie("x", 600_000, https),
+    "__Host-svc_signin=x; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=600",
+  );
+  assert.equal(
+    setSignInCookie(null, 0, https),
+    "__Host-svc_signin=; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=0",
+  );
+  assert.equal(setSignInCookie("x", 60_000, loopback), "svc_signin=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60");
+  assert.equal(read("a=1; __Host-svc_signin=x; b=2", https), "x");
+  for (const cookie of ["svc_signin=x", "__Host-svc_signin=x; __Host-svc_signin=y", "a__Host-svc_signin=x", undefined])
+    assert.equal(read(cookie, https), "", cookie);
+  assert.equal(read("__Host-svc_signin=x; svc_signin=y", loopback), "y");
 });

@@ -8,7 +8,7 @@ import { keysCommand } from "../../../host/cli/keys.ts";
 import { loginCommand } from "../../../host/cli/login.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
-import { type Person, startGithub } from "../../support/github-server.ts";
+import { audience, type Person, requestToken, startGithub } from "../../support/github-server.ts";
 import { apiKeys, startServer, type TestServer } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { run, runJson } from "./support.ts";
@@ -35,6 +35,7 @@ describe("svc login and svc keys", () => {
         SVC_PUBLIC_URL: `http://127.0.0.1:${port}`,
         SVC_GITHUB_DEVICE_STARTS_PER_HOUR: "100",
         SVC_RUNTIME_KEYS: "true",
+        SVC_GITHUB_ACTIONS_GRANTS: JSON.stringify([{ repository_id: 11, tenant: "acme", scopes: ["runs:read"] }]),
         SVC_GITHUB_ORGS: JSON.stringify({
           acme: { id: 100, tenant: "acme", scopes: ["runs:read"] },
           globex: { id: 200, tenant: "globex", scopes: ["runs:read"] },
@@ -106,6 +107,35 @@ describe("svc login and svc keys", () => {
     assert.equal(chosen.answer.tenant, "globex");
     assert.deepEqual([declined.code, declined.answer.error], [1, "access_denied"]);
     assert.deepEqual([forgotten.answer.removed, again.answer.removed], [true, false]);
+  });
+
+  test("a workflow signs in, and its token is printed and not saved", async () => {
+    const workflow = { jti: "run-1", sub: "repo:acme/app", repository_id: "11" };
+    const asWorkflow = (more: object = {}, argv: readonly string[] = ["--audience", audience]) => {
+      const environment = {
+        ACTIONS_ID_TOKEN_REQUEST_URL: `${github.url}/actions/id-token?api-version=2`,
+        ACTIONS_ID_TOKEN_REQUEST_TOKEN: requestToken,
+        ...more,
+      };
+      return run(loginCommand, [...url(), "--github-actions", ...argv], environment);
+    };
+    github.state.workflow = workflow;
+
+    const signedIn = await asWorkflow();
+    const used = await runJson(hostsCommand, url(), { SVC_KEY: signedIn.stdout.trim() });
+    github.state.workflow = { ...workflow, jti: "run-2", repository_id: "12" };
+    const foreign = await asWorkflow();
+    const outside = await asWorkflow({ ACTIONS_ID_TOKEN_REQUEST_URL: "" });
+    const refused = await asWorkflow({ ACTIONS_ID_TOKEN_REQUEST_TOKEN: "another" });
+    const nameless = await asWorkflow({}, []);
+
+    assert.equal(signedIn.code, 0, signedIn.stderr);
+    assert.equal(used.code, 0, JSON.stringify(used.answer));
+    assert.deepEqual([foreign.code, outside.code, refused.code, nameless.code], [1, 1, 1, 2]);
+    assert.match(foreign.stderr, /No entry admits this workflow/);
+    assert.match(outside.stderr, /id-token: write/);
+    assert.match(refused.stderr, /gave no id token \(status 401\)/);
+    assert.match(nameless.stderr, /--audience/);
   });
 
   test("a plain connection to another machine needs --insecure", async () => {
