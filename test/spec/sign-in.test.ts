@@ -142,12 +142,16 @@ describe("sign-in", () => {
   });
 
   test("AUDIT-019 a sign-in is an audit row without secrets", async () => {
-    await poll(await started(octocat));
+    const at = (address: string) => ({ headers: { "x-client": address } });
+    const { json: start } = await server.post("/auth/github/device", undefined, at("192.0.2.10"));
+    Object.assign(github.device(), { person: octocat });
+    await server.post("/auth/github/token", { device_code: start.device_code }, at("192.0.2.20"));
     const { json } = await server.get("/audit?event_type=github_login", { key: keys.auditor });
 
     const row = json.items.at(0);
     assert.equal(row.principal_subj, "github:1");
     assert.deepEqual([row.payload.github_login, row.payload.by], ["octocat", "device"]);
+    assert.deepEqual([row.payload.started_at, row.payload.address], ["192.0.2.10", "192.0.2.20"]);
     assert.doesNotMatch(JSON.stringify(row), /eyJ|gho_/);
   });
 

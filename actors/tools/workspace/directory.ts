@@ -181,7 +181,7 @@ export class Directory {
     name: string,
     replaced: BigIntStats | null,
     draftId: string,
-    make: (draft: string) => Promise<void>,
+    make: (draft: EntryName) => Promise<void>,
   ): Promise<void> {
     return this.#explain(name, async () => {
       const draft = this.#at(draftPrefix + draftId);
@@ -281,7 +281,7 @@ export class Directory {
   }
 
   async #writeDraft(
-    draft: string,
+    draft: EntryName,
     bytes: Uint8Array,
     replaced: BigIntStats | null,
     isExecutable: boolean | undefined,

@@ -108,8 +108,15 @@ export const signInEntries: SignInGrants = {
   googleClientSecret: "secret",
   githubSignup: "invite",
   githubOrgs: [
-    { name: "one", id: 1, tenant: "acme", scopes: ["a:write"], teams: [{ id: 2, scopes: ["team:write"] }] },
-    { name: "two", id: 2, tenant: "acme", scopes: ["b:write"], teams: [] },
+    {
+      name: "one",
+      id: 1,
+      tenant: "acme",
+      scopes: ["a:write"],
+      teams: [{ id: 2, scopes: ["team:write"] }],
+      actions: [],
+    },
+    { name: "two", id: 2, tenant: "acme", scopes: ["b:write"], teams: [], actions: [] },
   ],
   githubInvites: [{ id: 4, tenant: "guests", scopes: ["c:write"] }],
   googleAccounts: [{ account: "ann@example.com", tenant: "acme", scopes: ["d:write"] }],

@@ -127,6 +127,14 @@ test("SIGNIN-021 10,000 device starts from one IPv6 network are ten, and other c
   assert.ok(github.device() !== undefined);
 });
 
+test("SIGNIN-021 all clients together start a bounded number of devices in an hour", async () => {
+  const { signIn } = await world(systemEnv(), { SVC_GITHUB_DEVICE_STARTS_PER_HOUR_TOTAL: "3" });
+  const codes = [];
+  for (let at = 1; at <= 4; at++) codes.push(await refusalOf(signIn.startDevice(`192.0.2.${at}`)));
+
+  assert.deepEqual(codes, ["none", "none", "none", "rate_limited"]);
+});
+
 test("SIGNIN-003 each way to sign in is on with its own settings, and none without authentication", () => {
   const [device, github] = [
     { SVC_GITHUB_CLIENT_ID: "c" },
