@@ -1,7 +1,7 @@
 // Sign-in of people by device and browser, with Google, and of workflows, against stand-ins that speak the providers' protocols.
 import assert from "node:assert/strict";
 import { createPrivateKey } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { before, beforeEach, describe, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
@@ -151,7 +151,7 @@ describe("sign-in", () => {
     const row = json.items.at(0);
     assert.equal(row.principal_subj, "github:1");
     assert.deepEqual([row.payload.github_login, row.payload.by], ["octocat", "device"]);
-    assert.deepEqual([row.payload.started_at, row.payload.address], ["192.0.2.10", "192.0.2.20"]);
+    assert.deepEqual([row.payload.started_at, row.payload.address], ["address/192.0.2.10", "address/192.0.2.20"]);
     assert.doesNotMatch(JSON.stringify(row), /eyJ|gho_/);
   });
 
@@ -507,6 +507,12 @@ describe("sign-in", () => {
       ),
       "the key",
     );
+
+  test("AUTH-035 only the owner of the data directory reads the signing key", {
+    skip: onOneHost("hosts of a deployment share the key of the settings"),
+  }, () => {
+    assert.equal(statSync(join(server.dataDir, "token-signing.pem")).mode & 0o777, 0o600);
+  });
 
   test("AUTH-035 access tokens that svc has not signed like this are refused", async () => {
     const { kid, private: jwk } = signingKey();

@@ -1,10 +1,11 @@
 // Sign-in against a stand-in of GitHub: its log, its repetition after a failed write, and many starts from one network.
 import assert from "node:assert/strict";
-import { generateKeyPairSync } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { test } from "node:test";
 import pino from "pino";
 import { type Env, systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { JwtVerifier } from "../../../governance/auth/jwt.ts";
 import { Outgoing } from "../../../governance/egress/outgoing.ts";
 import { SecretMask, Secrets } from "../../../governance/secret-mask.ts";
 import { readSettings } from "../../../governance/settings/settings.ts";
@@ -26,32 +27,41 @@ interface World {
   readonly store: RefusingStore;
   readonly signIn: SignIn;
   readonly lines: string[];
+  /** The same deployment with other settings. */
+  readonly restarted: (more: Readonly<Record<string, string>>) => { signIn: SignIn; verifier: JwtVerifier };
 }
+
+const newPem = (): string =>
+  generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
 async function world(env: Env = systemEnv(), more: Readonly<Record<string, string>> = {}): Promise<World> {
   const github = await startGithub(atEnd);
   const { store: plain } = await testStore("sqlite", atEnd);
   const store = refusingStore(plain);
-  const pem = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" });
-  const { settings } = readSettings({
+  const environment = {
     ...github.settings,
+    SVC_AUTH_MODE: "api_key",
     SVC_PUBLIC_URL: "https://svc.example.com",
-    SVC_TOKEN_SIGNING_KEY: String(pem),
+    SVC_TOKEN_SIGNING_KEY: newPem(),
     SVC_GITHUB_ORGS: JSON.stringify({ acme: { id: 100, tenant: "acme", scopes: ["chat:write"] } }),
     SVC_GITHUB_ACTIONS_GRANTS: JSON.stringify([{ repository_id: 11, tenant: "acme", scopes: ["eval:write"] }]),
     ...more,
-  });
+  };
   const lines: string[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(line) });
   const mask = new SecretMask([]);
-  const outgoing = new Outgoing({ settings, secrets: new Secrets(settings, mask), env });
-  const signIn = new SignIn({ settings, store, env, mask, log, outgoing, connections: { async keep() {} } });
+  const restarted = (changed: Readonly<Record<string, string>>) => {
+    const { settings } = readSettings({ ...environment, ...changed });
+    const outgoing = new Outgoing({ settings, secrets: new Secrets(settings, mask), env });
+    const signIn = new SignIn({ settings, store, env, mask, log, outgoing, connections: { async keep() {} } });
+    return { signIn, verifier: new JwtVerifier(settings, env) };
+  };
   github.state.who = octocat;
-  return { github, store, signIn, lines };
+  return { github, store, lines, restarted, signIn: restarted({}).signIn };
 }
 
 /** Sends a browser to GitHub and back. Returns what `endRedirect` needs. */
-async function throughGithub({ signIn }: World) {
+async function throughGithub({ signIn }: Pick<World, "signIn">) {
   const start = await signIn.startRedirect("github", "https://svc.example.com/console", null, "192.0.2.1");
   const away = await fetch(start.location, { redirect: "manual" });
   const { searchParams } = new URL(String(away.headers.get("location")));
@@ -109,6 +119,91 @@ test("SIGNIN-026 an id token and an exchange are spent with the token that they 
     assert.equal(atOnce.filter((code) => code === "none").length, 1, String(atOnce));
     assert.match(later, /^invalid_(id_token|login)$/);
   }
+});
+
+test("SIGNIN-007 SIGNIN-008 SIGNIN-016 a sign-in ends after its time, at each of its steps", async () => {
+  let passedMs = 0;
+  const system = systemEnv();
+  const made = await world({ ...system, now: () => system.now() + passedMs });
+  const { github, signIn } = made;
+  github.state.interval = 0;
+  const after = async (ms: number, work: () => Promise<string>): Promise<string> => {
+    passedMs += ms;
+    const told = await work();
+    passedMs -= ms;
+    return told;
+  };
+  const callback = async (ms: number) => {
+    const { sent, cookie } = await throughGithub(made);
+    return after(ms, async () => new URL((await signIn.endRedirect("github", sent, cookie)).location).hash);
+  };
+  const exchange = async (ms: number) => {
+    const { sent, cookie } = await throughGithub(made);
+    const { cookie: next } = await signIn.endRedirect("github", sent, cookie);
+    return after(ms, () => refusalOf(signIn.exchange("github", next ?? "", "192.0.2.1")));
+  };
+  const device = async (ms: number) => {
+    const { device_code } = await signIn.startDevice("192.0.2.1");
+    github.device().person = octocat;
+    return after(ms, () => refusalOf(signIn.pollDevice(device_code, null, "192.0.2.1")));
+  };
+
+  assert.deepEqual(
+    [await callback(595_000), await callback(601_000)],
+    ["#svc_login=ok&login=octocat", "#svc_login_error=invalid_state"],
+  );
+  assert.deepEqual([await exchange(55_000), await exchange(61_000)], ["none", "invalid_login"]);
+  assert.deepEqual([await device(895_000), await device(901_000)], ["none", "invalid_device_code"]);
+});
+
+test("AUTH-035 the first signing key signs, and all of them verify and end sign-ins", async () => {
+  const [old, next] = [newPem(), newPem()];
+  const made = await world(systemEnv(), { SVC_TOKEN_SIGNING_KEY: old });
+  const both = made.restarted({ SVC_TOKEN_SIGNING_KEY: JSON.stringify([next, old]) });
+  const replaced = made.restarted({ SVC_TOKEN_SIGNING_KEY: next });
+  const tokenOf = async ({ signIn }: Pick<World, "signIn">, from: Pick<World, "signIn"> = { signIn }) => {
+    const { sent, cookie } = await throughGithub(from);
+    const { cookie: exchanged } = await signIn.endRedirect("github", sent, cookie);
+    return exchanged === null ? null : (await signIn.exchange("github", exchanged, "192.0.2.1")).access_token;
+  };
+
+  const begunBefore = (await tokenOf(both, made)) ?? "";
+  const lost = await tokenOf(replaced, made);
+  const ofOld = (await tokenOf(made)) ?? "";
+  const holders = [made.restarted({}).verifier, both.verifier, replaced.verifier];
+  const verified = (token: string) =>
+    Promise.all(holders.map(async (verifier) => (await verifier.verify(token))?.sub ?? null));
+
+  assert.deepEqual(await verified(ofOld), ["github:1", "github:1", null]);
+  assert.deepEqual(await verified(begunBefore), [null, "github:1", "github:1"]);
+  assert.equal(lost, null, "the row of the sign-in cannot be read with another key");
+});
+
+test("AUTH-035 only lists of private keys of the curve P-256 are signing keys", () => {
+  const pem = newPem();
+  const jwk = createPrivateKey(pem).export({ format: "jwk" });
+  const { d: _secret, ...publicJwk } = jwk;
+  const other = generateKeyPairSync("ec", { namedCurve: "P-384" }).privateKey.export({ format: "jwk" });
+  const rsa = generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey;
+  const refused = [
+    ...["[]", '{"keys": []}', "7", "a secret", JSON.stringify([pem, pem]), JSON.stringify([pem, jwk])],
+    ...[publicJwk, other, rsa.export({ format: "jwk" }), [pem, 7], [pem, publicJwk]].map((each) =>
+      JSON.stringify(each),
+    ),
+    rsa.export({ type: "pkcs8", format: "pem" }).toString(),
+  ];
+
+  for (const text of refused) {
+    const { issues } = readSettings({ SVC_TOKEN_SIGNING_KEY: text });
+    assert.deepEqual(
+      issues.map(({ name }) => name),
+      ["SVC_TOKEN_SIGNING_KEY"],
+      text.slice(0, 60),
+    );
+    assert.ok(!JSON.stringify(issues).includes(String(jwk.d)), "a refusal names no key");
+  }
+  for (const text of [pem, JSON.stringify(jwk), JSON.stringify([jwk]), JSON.stringify({ keys: [jwk] })])
+    assert.deepEqual(readSettings({ SVC_TOKEN_SIGNING_KEY: text }).issues, [], text.slice(0, 60));
 });
 
 test("SIGNIN-021 10,000 device starts from one IPv6 network are ten, and other clients start", async () => {
