@@ -102,7 +102,7 @@ export async function buyAll(shops: Shops, count: number, product: string) {
   }
 
   const retried = <T>(what: string, step: () => Promise<T | undefined>): Promise<T> =>
-    until(what, step).catch((error: unknown) => {
+    until(what, step, () => killed.length).catch((error: unknown) => {
       throw new Error(newest.join("\n"), { cause: error });
     });
 
@@ -211,15 +211,19 @@ export async function buyAll(shops: Shops, count: number, product: string) {
   return { orders, carts, killed };
 }
 
-/** Max waits for one step. Servers start again during most of them. */
+/** Max waits for one step after the last kill: a server that starts again refuses or loses requests. */
 const waitsMax = 6;
 
-/** Repeats a step until it returns something. */
-async function until<T>(what: string, step: () => Promise<T | undefined>): Promise<T> {
+/** Repeats a step until it returns something. `kills` is the number of kills so far, each of which may undo a step. */
+async function until<T>(what: string, step: () => Promise<T | undefined>, kills: () => number): Promise<T> {
+  let seen = kills();
   for (let waits = 1; ; waits++)
     try {
       return await eventually(what, step);
     } catch (error) {
-      if (waits === waitsMax) throw error;
+      if (kills() > seen) {
+        seen = kills();
+        waits = 0;
+      } else if (waits >= waitsMax) throw error;
     }
 }
