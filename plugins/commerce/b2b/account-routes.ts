@@ -1,25 +1,12 @@
 import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
-import { auditOp } from "../../../governance/audit.ts";
 import { json } from "../../../http/exchange/reply.ts";
 import { type Route, route } from "../../../http/route.ts";
 import { requestMs, type WriteOp } from "../../../storage/store/store.ts";
-import { isCurrency } from "../core/money.ts";
-import {
-  contractsOf,
-  putContract,
-  putRuleOp,
-  removeContract,
-  removeRule,
-  ruleById,
-  ruleCount,
-  rulePage,
-  rulesMax,
-} from "../pricing/price-tables.ts";
-import type { PricingRule } from "../pricing/prices.ts";
 import { sourceNotNative, sourceUnavailable } from "../sources/entity-codes.ts";
 import type { SourceDeps } from "../sources/entity-source.ts";
-import { findAccount, findBuyer, listAccounts, listBuyers, refuseForeign } from "./account-source.ts";
+import { changed, invalid, knownAccount, knownCurrency } from "./account-checks.ts";
+import { accountShown, findBuyer, listAccounts, listBuyers, refuseForeign } from "./account-source.ts";
 import {
   type AccountRow,
   accountById,
@@ -27,34 +14,28 @@ import {
   buyerById,
   insertAccountOp,
   insertBuyerOp,
-  openCents,
   removeAccount,
   removeBuyer,
   updateAccountOp,
   updateBuyerOp,
 } from "./accounts.ts";
-import { accountAudit } from "./b2b-audit.ts";
-import { accountExists, accountInUse, accountNotFound, buyerExists, buyerNotFound, rulesFull } from "./b2b-codes.ts";
+import { accountExists, accountInUse, accountNotFound, buyerExists, buyerNotFound } from "./b2b-codes.ts";
 import {
   Account,
   AccountChange,
   Buyer,
   BuyerChange,
-  Contract,
   NewAccount,
   NewBuyer,
-  NewContract,
-  NewRule,
   NextCursor,
   Paged,
-  Rule,
   Source,
 } from "./b2b-schemas.ts";
 import { checkPurchase } from "./quoting.ts";
 import { actingOf, depsOf } from "./request-deps.ts";
-import { accountView, buyerView, contractView, ruleView } from "./views.ts";
+import { buyerView } from "./views.ts";
 
-// Accounts, their buyers and contract prices, and pricing rules.
+// Accounts and their buyers.
 
 const tag = "commerce";
 const read = ["b2b:read"];
@@ -87,7 +68,7 @@ const createAccount = route({
       deps,
       accountExists,
     );
-    return json(accountView(principal.tenant_id, row, await openCents(deps.store, id)), 201);
+    return json(await accountShown(deps, row), 201);
   },
 });
 
@@ -107,7 +88,7 @@ const listAccountsRoute = route({
     const deps = depsOf(context, principal.tenant_id);
     const { items, source, next_cursor } = await listAccounts(deps, query.cursor ?? null);
     const accounts = [];
-    for (const row of items) accounts.push(accountView(principal.tenant_id, row, await openCents(deps.store, row.id)));
+    for (const row of items) accounts.push(await accountShown(deps, row));
     return json({ accounts, source, next_cursor });
   },
 });
@@ -123,7 +104,7 @@ const getAccount = route({
   async handle({ params, principal }, context) {
     const deps = depsOf(context, principal.tenant_id);
     const account = await knownAccount(deps, String(params.account_id));
-    return json(accountView(principal.tenant_id, account, await openCents(deps.store, account.id)));
+    return json(await accountShown(deps, account));
   },
 });
 
@@ -147,7 +128,7 @@ const changeAccount = route({
       [updateAccountOp(deps.store, row), changed(deps, principal.sub, "account", row.id, body)],
       requestMs,
     );
-    return json(accountView(principal.tenant_id, row, await openCents(deps.store, row.id)));
+    return json(await accountShown(deps, row));
   },
 });
 
@@ -317,204 +298,6 @@ const purchaseCheck = route({
   },
 });
 
-const pageSize = 200;
-
-const listContracts = route({
-  method: "GET",
-  path: "/b2b/accounts/{account_id}/pricing",
-  summary: "Contract prices of an account, by product.",
-  tag,
-  access: read,
-  query: Type.Object(Paged, { additionalProperties: false }),
-  reply: {
-    description: "At most 200.",
-    schema: Type.Object({ prices: Type.Array(Contract), next_cursor: NextCursor }),
-  },
-  fails: [accountNotFound, ...reads],
-  async handle({ params, query, principal }, context) {
-    const deps = depsOf(context, principal.tenant_id);
-    const account = await knownAccount(deps, String(params.account_id));
-    const rows = await contractsOf(deps.store, account.id, query.cursor ?? "", pageSize + 1);
-    const shown = rows.slice(0, pageSize);
-    const next_cursor = rows.length > pageSize ? (shown.at(-1)?.product_id ?? null) : null;
-    return json({ prices: shown.map((row) => contractView(principal.tenant_id, row)), next_cursor });
-  },
-});
-
-const putContractRoute = route({
-  method: "PUT",
-  path: "/b2b/accounts/{account_id}/pricing/{product_id}",
-  summary: "Sets the contract price of an account for a product.",
-  tag,
-  access: write,
-  body: NewContract,
-  reply: { description: "The price.", schema: Contract },
-  fails: [accountNotFound, "invalid_request", ...reads],
-  async handle({ params, body, principal }, context) {
-    const deps = depsOf(context, principal.tenant_id);
-    const account = await knownAccount(deps, String(params.account_id));
-    const product_id = String(params.product_id);
-    if (product_id.length > 128) throw invalid("product_id", "product_id has more than 128 characters");
-    const quantities = new Set(body.tiers.map(({ min_qty }) => min_qty));
-    if (quantities.size < body.tiers.length) throw invalid("tiers", "two tiers have the same min_qty");
-    const now = context.env.now();
-    const currency = knownCurrency(body.currency ?? "usd");
-    const row = { account_id: account.id, product_id, currency, tiers: body.tiers, created_at: now, updated_at: now };
-    const stored = await putContract(deps.store, row);
-    await deps.store.write([changed(deps, principal.sub, "contract_price", `${account.id}/${product_id}`)], requestMs);
-    return json(contractView(principal.tenant_id, stored));
-  },
-});
-
-const deleteContract = route({
-  method: "DELETE",
-  path: "/b2b/accounts/{account_id}/pricing/{product_id}",
-  summary: "Deletes the contract price of an account for a product.",
-  tag,
-  access: write,
-  reply: { description: "It is gone.", schema: Ok },
-  fails: ["not_found", ...stored],
-  async handle({ params, principal }, context) {
-    const deps = depsOf(context, principal.tenant_id);
-    const [account, product] = [String(params.account_id), String(params.product_id)];
-    if (!(await removeContract(deps.store, account, product))) throw new SvcError("not_found");
-    await deps.store.write(
-      [changed(deps, principal.sub, "contract_price", `${account}/${product}`, { deleted: true })],
-      requestMs,
-    );
-    return json({ ok: true });
-  },
-});
-
-const listRules = route({
-  method: "GET",
-  path: "/b2b/pricing-rules",
-  summary: "Rules that change catalog prices, the newest first.",
-  tag,
-  access: read,
-  query: Type.Object(Paged, { additionalProperties: false }),
-  reply: { description: "At most 200.", schema: Type.Object({ items: Type.Array(Rule), next_cursor: NextCursor }) },
-  fails: ["invalid_cursor", ...stored],
-  async handle({ query, principal }, { store }) {
-    const { rows, next_cursor } = await rulePage(store.tenant(principal.tenant_id), {}, query.cursor ?? null, pageSize);
-    return json({ items: rows.map(ruleView), next_cursor });
-  },
-});
-
-const getRule = route({
-  method: "GET",
-  path: "/b2b/pricing-rules/{rule_id}",
-  summary: "One pricing rule.",
-  tag,
-  access: read,
-  reply: { description: "The rule.", schema: Rule },
-  fails: ["not_found", ...stored],
-  async handle({ params, principal }, { store }) {
-    const row = await ruleById(store.tenant(principal.tenant_id), String(params.rule_id));
-    if (row === undefined) throw new SvcError("not_found");
-    return json(ruleView(row));
-  },
-});
-
-const putRule = route({
-  method: "PUT",
-  path: "/b2b/pricing-rules/{rule_id}",
-  summary: "Sets a pricing rule.",
-  tag,
-  access: write,
-  body: NewRule,
-  reply: { description: "The rule.", schema: Rule },
-  fails: [rulesFull, "invalid_request", ...stored],
-  async handle({ params, body, principal }, context) {
-    const deps = depsOf(context, principal.tenant_id);
-    const id = String(params.rule_id);
-    if (!/^[\w.~:@-]{1,128}$/.test(id)) throw invalid("rule_id", "rule_id has other characters than an id");
-    const known = await ruleById(deps.store, id);
-    if (known === undefined && (await ruleCount(deps.store)) >= rulesMax) throw new SvcError(rulesFull);
-    const {
-      scope,
-      kind,
-      adjustment_bps,
-      floor_cents = null,
-      ceiling_cents = null,
-      conditions = {},
-      active = true,
-    } = body;
-    const scope_value = body.scope_value ?? null;
-    if ((scope === "catalog") !== (scope_value === null))
-      throw invalid("scope_value", "scope_value is for a category or a product, and needed there");
-    const problem = conditionProblem(kind, conditions);
-    if (problem !== null) throw invalid("conditions", problem);
-    const row = {
-      ...{
-        id,
-        ts: known?.ts ?? context.env.now(),
-        scope,
-        scope_value,
-        kind,
-        adjustment_bps,
-        floor_cents,
-        ceiling_cents,
-      },
-      ...{ conditions: conditions as PricingRule["conditions"], active: active ? 1 : 0 },
-    };
-    await deps.store.write(
-      [putRuleOp(deps.store, row), changed(deps, principal.sub, "pricing_rule", id, body)],
-      requestMs,
-    );
-    return json(ruleView(row));
-  },
-});
-
-const deleteRule = route({
-  method: "DELETE",
-  path: "/b2b/pricing-rules/{rule_id}",
-  summary: "Deletes a pricing rule.",
-  tag,
-  access: write,
-  reply: { description: "It is gone.", schema: Ok },
-  fails: ["not_found", ...stored],
-  async handle({ params, principal }, context) {
-    const deps = depsOf(context, principal.tenant_id);
-    const id = String(params.rule_id);
-    if (!(await removeRule(deps.store, id))) throw new SvcError("not_found");
-    await deps.store.write([changed(deps, principal.sub, "pricing_rule", id, { deleted: true })], requestMs);
-    return json({ ok: true });
-  },
-});
-
-/** The names in the conditions of each kind; those in `needs` must be there. */
-const conditionNames = {
-  time: { all: ["days", "from", "to"], needs: [] },
-  velocity: { all: ["window_hours", "min_units"], needs: ["min_units"] },
-  competitor: { all: ["max_price_cents"], needs: ["max_price_cents"] },
-} as const;
-
-function conditionProblem(kind: PricingRule["kind"], conditions: object): string | null {
-  const { all, needs } = conditionNames[kind];
-  const strange = Object.keys(conditions).find((name) => !(all as readonly string[]).includes(name));
-  if (strange !== undefined) return `a rule of the kind ${kind} has no condition ${strange}`;
-  const missing = needs.find((name) => !Object.hasOwn(conditions, name));
-  return missing === undefined ? null : `a rule of the kind ${kind} needs ${missing}`;
-}
-
-async function knownAccount(deps: SourceDeps, id: string): Promise<AccountRow> {
-  const found = await findAccount(deps, id);
-  if (found === undefined) throw new SvcError(accountNotFound);
-  return found.account;
-}
-
-/** Returns the audit row of a change. */
-function changed(deps: SourceDeps, sub: string, what: string, id: string, change: object = {}): WriteOp {
-  return auditOp(deps.store, deps, {
-    event_type: accountAudit,
-    status: "ok",
-    manifest_id: "",
-    principal_subj: sub,
-    payload: { what, id, change },
-  });
-}
-
 async function unlessTaken(ops: readonly WriteOp[], { store }: SourceDeps, taken: typeof accountExists): Promise<void> {
   try {
     await store.write(ops, requestMs);
@@ -535,18 +318,8 @@ function refuseLong(metadata: object): void {
     throw invalid("metadata", `metadata has more than ${metadataMax} characters`);
 }
 
-function knownCurrency(code: string): string {
-  if (!isCurrency(code)) throw invalid("currency", "currency must have two decimals");
-  return code;
-}
-
-function invalid(field: string, msg: string): SvcError {
-  return new SvcError("invalid_request", { detail: [{ loc: ["body", field], msg, type: "value_error" }] });
-}
-
-/** Routes of accounts. */
+/** Routes of accounts and their buyers. */
 export const accountRoutes: readonly Route[] = [
   ...[createAccount, listAccountsRoute, getAccount, changeAccount, deleteAccount, createBuyer, listBuyersRoute],
-  ...[getBuyer, changeBuyer, deleteBuyer, purchaseCheck, listContracts, putContractRoute, deleteContract],
-  ...[listRules, getRule, putRule, deleteRule],
+  ...[getBuyer, changeBuyer, deleteBuyer, purchaseCheck],
 ];

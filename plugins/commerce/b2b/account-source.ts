@@ -11,9 +11,11 @@ import {
   buyerById,
   buyerBySubject,
   buyerPage,
+  openCents,
 } from "./accounts.ts";
 import { type InvoiceRow, invoiceById, invoicePage, type QuoteRow, quoteById, quotePage } from "./quotes.ts";
 import { readAccount, readBuyer, readInvoice, readQuote } from "./records.ts";
+import { accountView } from "./views.ts";
 
 // Reads accounts, buyers, quotes and invoices from where the tenant keeps them.
 
@@ -40,6 +42,14 @@ export async function findAccount(
   const found = await findEntity(deps, "account", id);
   const account = found.mode === "native" ? await accountById(deps.store, id) : readFound(found.record, readAccount);
   return account && { account, isNative: found.mode === "native" };
+}
+
+/** Returns an account as callers see it, with the sum of its open invoices. */
+export async function accountShown(
+  { store }: SourceDeps,
+  account: AccountRow,
+): Promise<ReturnType<typeof accountView>> {
+  return accountView(store.tenantId, account, await openCents(store, account.id));
 }
 
 /** Returns a buyer; undefined without one. Refuses with source_unavailable. */

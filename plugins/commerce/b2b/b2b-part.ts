@@ -10,6 +10,7 @@ import { b2bCodes } from "./b2b-codes.ts";
 import { b2bTools } from "./b2b-tools.ts";
 import { billingSecretSetting, defaultProviderSetting, tellProviders } from "./billing.ts";
 import { billingEventTable, billingSettingsTable, billingTaskTable } from "./billing-table.ts";
+import { pricingRoutes } from "./pricing-routes.ts";
 import { quoteRoutes } from "./quote-routes.ts";
 import { invoiceTable, quoteTable } from "./quotes.ts";
 
@@ -21,7 +22,7 @@ export const b2bPart: CommercePart = {
     ...[billingSettingsTable, billingTaskTable, billingEventTable],
   ],
   migrations: [accountsMigration, quotesMigration, billingMigration],
-  routes: [...accountRoutes, ...quoteRoutes],
+  routes: [...accountRoutes, ...pricingRoutes, ...quoteRoutes],
   tools: b2bTools,
   scopes: {
     "b2b:read": "Read accounts, buyers, prices, quotes and invoices.",

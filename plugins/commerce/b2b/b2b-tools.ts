@@ -8,13 +8,13 @@ import { areFactsOf, FactsDigest, withFacts } from "../core/approved-facts.ts";
 import { accountPrice, rulesOf } from "../pricing/price-lookup.ts";
 import { effectiveSource, type SourceDeps } from "../sources/entity-source.ts";
 import type { EntityType } from "../sources/entity-tables.ts";
-import { buyerOfSubject, findAccount, findBuyer, findInvoice, findQuote } from "./account-source.ts";
-import { type BuyerRow, openCents } from "./accounts.ts";
-import { payInvoice } from "./billing.ts";
+import { accountShown, buyerOfSubject, findAccount, findBuyer, findInvoice } from "./account-source.ts";
+import type { BuyerRow } from "./accounts.ts";
+import { invoiceToPay, payInvoice } from "./billing.ts";
 import { type InvoiceRow, invoiceById, type QuoteRow } from "./quotes.ts";
-import { acceptQuote, checkPurchase, convertQuote, currentQuote, makeQuote, sendQuote } from "./quoting.ts";
+import { acceptQuote, checkPurchase, convertQuote, makeQuote, presentQuote, sendQuote } from "./quoting.ts";
 import { actingInCall, depsOfCall } from "./request-deps.ts";
-import { accountView, buyerView, invoiceView, quoteView } from "./views.ts";
+import { buyerView, invoiceView, quoteView } from "./views.ts";
 
 // The tools of businesses. A caller with b2b:write acts for every account. Any other caller is the buyer whose subject it is, and sees
 // the buyer's own account only. No amount of an argument is ever charged.
@@ -107,11 +107,7 @@ const accountGet = defineTool({
       if (!sees(access, account_id)) return unknown;
       const found = await findAccount(deps, account_id);
       if (found === undefined) return unknown;
-      const { metadata: _, ...view } = accountView(
-        context.tenantId,
-        found.account,
-        await openCents(deps.store, account_id),
-      );
+      const { metadata: _, ...view } = await accountShown(deps, found.account);
       return shown(deps, "account", view);
     }),
 });
@@ -306,8 +302,7 @@ const pay = defineTool({
   },
   execute: ({ invoice_id, ...args }, context: PluginToolContext) =>
     within(context, async (deps, access) => {
-      if ((await effectiveSource(deps, "invoice")).mode !== "native") return unknown;
-      const invoice = await invoiceById(deps.store, invoice_id);
+      const invoice = await invoiceToPay(deps, invoice_id);
       if (invoice === undefined || !mayAct(access, invoice.account_id, null)) return unknown;
       if (!areFactsOf(args, factsOfInvoice(invoice))) return otherFacts;
       // An invoice that only svc records has no provider that moves money.
@@ -327,8 +322,7 @@ function mayAct(access: Access, accountId: string, buyerId: string | null): bool
 }
 
 async function seenQuote(deps: SourceDeps, access: Access, id: string): Promise<QuoteRow | undefined> {
-  const { mode } = await effectiveSource(deps, "quote");
-  const quote = mode === "native" ? await currentQuote(deps, id) : await findQuote(deps, id);
+  const quote = await presentQuote(deps, id);
   return quote !== undefined && sees(access, quote.account_id) ? quote : undefined;
 }
 

@@ -8,7 +8,7 @@ import type { PluginRunServices } from "../../plugin.ts";
 import { stripeApiBaseSetting, stripeKeySetting, stripeWebhookSecretSetting } from "../core/shop-settings.ts";
 import type { StripePlace } from "../core/stripe.ts";
 import { recordEvent, type SourceDeps, tokenOf } from "../sources/entity-source.ts";
-import { findAccount } from "./account-source.ts";
+import { findAccount, refuseForeign } from "./account-source.ts";
 import { paidOp } from "./accounts.ts";
 import { invoiceAudit } from "./b2b-audit.ts";
 import { billingFailed, invoiceNotOpen } from "./b2b-codes.ts";
@@ -117,6 +117,12 @@ export async function settleInvoice(deps: SourceDeps, id: string, payment: Payme
 }
 
 const triesMax = 3;
+
+/** Returns an invoice that can be paid here; undefined without one. Refuses with source_not_native if another system keeps invoices. */
+export async function invoiceToPay(deps: SourceDeps, id: string): Promise<InvoiceRow | undefined> {
+  await refuseForeign(deps, "invoice");
+  return invoiceById(deps.store, id);
+}
 
 /** Pays an invoice for a person: at its provider, or as a record if it has none. */
 export async function payInvoice(deps: SourceDeps, invoice: InvoiceRow, payment: Payment): Promise<InvoiceRow> {

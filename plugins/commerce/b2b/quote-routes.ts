@@ -6,8 +6,8 @@ import { type Route, route } from "../../../http/route.ts";
 import { requestMs } from "../../../storage/store/store.ts";
 import { readPaymentEvent } from "../core/stripe.ts";
 import { sourceNotNative, sourceUnavailable } from "../sources/entity-codes.ts";
-import { effectiveSource, tokenOf } from "../sources/entity-source.ts";
-import { findInvoice, findQuote, listInvoices, listQuotes, refuseForeign } from "./account-source.ts";
+import { tokenOf } from "../sources/entity-source.ts";
+import { findInvoice, listInvoices, listQuotes } from "./account-source.ts";
 import { accountAudit } from "./b2b-audit.ts";
 import {
   accountOrBuyerMissing,
@@ -31,13 +31,14 @@ import {
   configNames,
   deploymentSecrets,
   eventSecrets,
+  invoiceToPay,
   payInvoice,
   providerOf,
   settleInvoice,
 } from "./billing.ts";
 import { putBillingSettingsOp } from "./billing-table.ts";
 import { invoiceById } from "./quotes.ts";
-import { acceptQuote, convertQuote, currentQuote, makeQuote, sendQuote } from "./quoting.ts";
+import { acceptQuote, convertQuote, makeQuote, presentQuote, sendQuote } from "./quoting.ts";
 import { actingOf, depsOf } from "./request-deps.ts";
 import { invoiceView, quoteView } from "./views.ts";
 
@@ -100,9 +101,7 @@ const getQuote = route({
   fails: ["not_found", ...reads],
   async handle({ params, principal }, context) {
     const deps = depsOf(context, principal.tenant_id);
-    const id = String(params.quote_id);
-    const { mode } = await effectiveSource(deps, "quote");
-    const quote = mode === "native" ? await currentQuote(deps, id) : await findQuote(deps, id);
+    const quote = await presentQuote(deps, String(params.quote_id));
     if (quote === undefined) throw new SvcError("not_found");
     return json(quoteView(principal.tenant_id, quote));
   },
@@ -231,8 +230,7 @@ const pay = route({
   fails: ["not_found", invoiceNotOpen, billingFailed, sourceNotNative, ...stored],
   async handle({ params, principal }, context) {
     const deps = depsOf(context, principal.tenant_id);
-    await refuseForeign(deps, "invoice");
-    const invoice = await invoiceById(deps.store, String(params.invoice_id));
+    const invoice = await invoiceToPay(deps, String(params.invoice_id));
     if (invoice === undefined) throw new SvcError("not_found");
     const by = { by: "request", principal_subj: principal.sub, manifest_id: "", event_id: null } as const;
     return json(invoiceView(principal.tenant_id, await payInvoice(deps, invoice, by)));

@@ -18,8 +18,8 @@ import { productsById } from "../catalog/products.ts";
 import { centsMax, lineTotal, totalsOf } from "../core/money.ts";
 import { accountPrice, rulesOf, sellingProblem } from "../pricing/price-lookup.ts";
 import { sourceUnavailable } from "../sources/entity-codes.ts";
-import type { SourceDeps } from "../sources/entity-source.ts";
-import { findAccount, findBuyer, refuseForeign } from "./account-source.ts";
+import { effectiveSource, type SourceDeps } from "../sources/entity-source.ts";
+import { findAccount, findBuyer, findQuote, refuseForeign } from "./account-source.ts";
 import { type AccountRow, type BuyerRow, chargeOps, holdAccountOp, holdBuyerOp, openCents } from "./accounts.ts";
 import { type Authority, dueAt, purchaseAuthority, unavailableAuthority } from "./authority.ts";
 import { purchaseCheckAudit, quoteAudit } from "./b2b-audit.ts";
@@ -195,8 +195,14 @@ async function pricedLines(
   return lines;
 }
 
+/** Returns a quote from where the tenant keeps quotes; a native one is in the state of now. Undefined without one. */
+export async function presentQuote(deps: SourceDeps, id: string): Promise<QuoteRow | undefined> {
+  const { mode } = await effectiveSource(deps, "quote");
+  return mode === "native" ? currentQuote(deps, id) : findQuote(deps, id);
+}
+
 /** Returns a quote in the state of now: without a live request for approval it is sent again, after its time it is expired. */
-export async function currentQuote({ store, env }: SourceDeps, id: string): Promise<QuoteRow | undefined> {
+async function currentQuote({ store, env }: SourceDeps, id: string): Promise<QuoteRow | undefined> {
   for (let tries = 0; ; tries++) {
     const quote = await quoteById(store, id);
     if (quote === undefined) return undefined;
