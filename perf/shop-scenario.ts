@@ -134,7 +134,13 @@ class Shopper {
       times.recordMs(performance.now() - from);
     }
     if (!isSeen || !text.includes('"event":"done"'))
-      throw new Error(`a turn ends without its answer: ${text.slice(-200).replace(/[0-9a-f]{20,}/g, "…")}`);
+      throw new Error(`a turn ends without ${awaited}: ${framesOf(text)}`);
     this.#thread ??= /"thread_id":"([^"]+)"/.exec(text)?.[1];
   }
+}
+
+/** Returns the names of the frames of a stream, with the details of tools, errors and carts, for the report of a failure. */
+function framesOf(text: string): string {
+  const lines = text.split("\n").filter((line) => line.startsWith("data: ") && !line.includes('"text_delta"'));
+  return lines.map((line) => line.slice(6, 160).replace(/[0-9a-f]{8,}/g, "…")).join(" ");
 }

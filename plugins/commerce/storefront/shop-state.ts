@@ -51,7 +51,6 @@ export async function shopState(
   suffix: string,
   { env, settings }: Pick<HttpContext, "env" | "settings">,
 ): Promise<object> {
-  const cart = await readCart({ store, suffix });
-  const approvals = await waitingPurchases(store, suffix, env);
+  const [cart, approvals] = await Promise.all([readCart({ store, suffix }), waitingPurchases(store, suffix, env)]);
   return { cart: cart.items.length === 0 ? null : cartView(cart, settingOf(settings, taxBpsSetting)), approvals };
 }

@@ -65,7 +65,11 @@ export async function takeShopRate(
 }
 
 /** Returns the thread that a shopper names, or a new one: for a missing or unsigned id, and after a month without a turn. */
-async function threadOf(given: string | undefined, brand: FoundBrand, context: HttpContext): Promise<ShopThread> {
+export async function threadOf(
+  given: string | undefined,
+  brand: FoundBrand,
+  context: HttpContext,
+): Promise<ShopThread> {
   const { settings, store, env } = context;
   const keys = await sessionKeysOf(settings, env);
   const named = given === undefined ? null : verifiedThread(given, brand.brand_tenant, keys);
@@ -117,7 +121,10 @@ export async function streamShopTurn(
               .join("");
           void turn.state().then(
             (state) => stream.end(rest + last(state) + shown.end()),
-            () => stream.end(rest + shown.end()),
+            (err: unknown) => {
+              context.log.warn({ err, brand: brand.id }, "a stream of a shopper ends without its cart");
+              stream.end(rest + shown.end());
+            },
           );
         },
       };
@@ -172,7 +179,7 @@ async function shopTurn(
   return {
     thread,
     asked,
-    state: () => shopState(tenant, thread.suffix, context),
+    state: () => readAgain(() => shopState(tenant, thread.suffix, context)),
     /** Stores where the shopper came from. The campaign of a later turn replaces that of the first; a turn without one keeps it. */
     async noteOrigin(): Promise<void> {
       if (thread.signed === body.thread_id && Object.keys(utm).length === 0) return;
@@ -180,6 +187,19 @@ async function shopTurn(
       await tenant.write([noteOriginOp(tenant, threadId, { channel, utm, now: context.env.now() })]);
     },
   };
+}
+
+/** Max tries of a read at the end of a turn. Each waits as long as a busy store may take. */
+const readsMax = 4;
+
+/** Returns the result of a read that a busy store may refuse at first. */
+export async function readAgain<T>(read: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++)
+    try {
+      return await read();
+    } catch (error) {
+      if (tries === readsMax || SvcError.from(error).code !== "storage_unavailable") throw error;
+    }
 }
 
 /** Refuses as the storefront does, before the turn began. */

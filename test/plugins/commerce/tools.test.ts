@@ -1,7 +1,9 @@
-// The arguments that models may give to the tools of the shop.
+// The arguments that models may give to the tools of the shop, and reads while the database is busy.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { SvcError } from "../../../bus/errors.ts";
 import { plugin } from "../../../plugins/commerce/commerce.ts";
+import { readAgain } from "../../../plugins/commerce/storefront/shop-turn.ts";
 
 interface ObjectSchema {
   readonly additionalProperties?: unknown;
@@ -40,4 +42,28 @@ test("COM-024 no tool of the shop takes an amount, or a fact of another shopper"
     all.filter(([, schema]) => schema.type === "object" && schema.additionalProperties !== false).map(([path]) => path),
     [],
   );
+});
+
+test("the read at the end of a shopper's turn is repeated while the database is busy, and no longer", async () => {
+  let reads = 0;
+  const busy = (times: number) => async () => {
+    if (++reads <= times) throw new SvcError("storage_unavailable");
+    return "cart";
+  };
+
+  const read = await readAgain(busy(3));
+  const readsOfOne = reads;
+  reads = 0;
+
+  assert.deepEqual([read, readsOfOne], ["cart", 4]);
+  await assert.rejects(readAgain(busy(9)), /storage_unavailable/);
+  assert.equal(reads, 4);
+  await assert.rejects(
+    readAgain(async () => {
+      reads++;
+      throw new SvcError("not_found");
+    }),
+    /not_found/,
+  );
+  assert.equal(reads, 5);
 });
