@@ -117,6 +117,7 @@ import {
   type LoadedPlugin,
   pluginContextSources,
   pluginControls,
+  pluginCorpora,
   pluginDetectors,
   pluginExtensions,
   pluginHooks,
@@ -223,8 +224,13 @@ export function createActorDeps(
     operator: new Egress("operator", undefined, env, route),
   };
   const outgoing = new Outgoing({ settings, secrets, env, threads: config.actorNodes.length });
+  const models = createModels(settings, env, mask, pluginProviders(plugins));
+  const textVectors = new TextVectors(embedderOf(settings, models), {
+    ...{ env, bus, store },
+    corpora: pluginCorpora(plugins),
+  });
   const services = {
-    ...{ env, settings, store, bus, log, mask, outgoing, secrets },
+    ...{ env, settings, store, bus, log, mask, outgoing, secrets, textVectors },
     count: metrics.countOwn.bind(metrics),
     observe: metrics.observeOwn.bind(metrics),
   };
@@ -248,11 +254,9 @@ export function createActorDeps(
   const checkouts = new Checkouts({
     ...{ env, store, settings, processes, proxy: gitProxy, connections, repoApi, audit, log, host: config.bootId },
   });
-  const models = createModels(settings, env, mask, pluginProviders(plugins));
   const thread = Math.max(0, config.actorNodes.indexOf(nodeId(config.bootId, config.node)));
   const browsers = new BrowserProcess({ env, settings, log, thread, threads });
   const compute = new ComputePool(env);
-  const textVectors = new TextVectors(embedderOf(settings, models), { env, bus, store });
   const toolSources = [
     clientToolSource,
     queueSource,

@@ -119,7 +119,7 @@ export class BackgroundWork {
     } = context;
     const services = { env, settings, store, bus, log, mask };
     const more = {
-      ...{ outgoing, secrets },
+      ...{ outgoing, secrets, textVectors },
       count: metrics.countOwn.bind(metrics),
       observe: metrics.observeOwn.bind(metrics),
     };

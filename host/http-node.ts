@@ -59,7 +59,14 @@ import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
 import { allMigrations } from "./all-migrations.ts";
 import { protocolOf } from "./cluster/protocol.ts";
 import { RemoteNode } from "./cluster/remote-node.ts";
-import { type LoadedPlugin, pluginConsoles, pluginMetrics, pluginProviders, pluginRoutes } from "./plugin-seams.ts";
+import {
+  type LoadedPlugin,
+  pluginConsoles,
+  pluginCorpora,
+  pluginMetrics,
+  pluginProviders,
+  pluginRoutes,
+} from "./plugin-seams.ts";
 
 /** The configuration of an HTTP thread; cloned to it when it starts. */
 export interface HttpNodeConfig {
@@ -163,6 +170,7 @@ export function createHttpNode(
   });
   const repoApi = new RepoApi(outgoing, settings);
   const connections = new Connections({ settings, store, env, mask, host: repoApi });
+  const models = createModels(settings, env, mask, pluginProviders(plugins));
   const keyRing = settings.runtimeKeys ? new KeyRing(store, settings, env) : null;
   const context: HttpContext = {
     env,
@@ -196,8 +204,10 @@ export function createHttpNode(
     backlogs,
     embeddings: new EmbeddingQueue(env),
     extractor: new DocumentExtractor(env),
-    textVectors: new TextVectors(embedderOf(settings, createModels(settings, env, mask, pluginProviders(plugins))), {
+    seesImages: models.seesImages,
+    textVectors: new TextVectors(embedderOf(settings, models), {
       ...{ env, bus, store },
+      corpora: pluginCorpora(plugins),
     }),
     rates: new RateLimiter(env, bus, settings.rateLimit > 0),
     turns: new SlotSet(),

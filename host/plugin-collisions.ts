@@ -21,6 +21,7 @@ import { specifiedPatterns } from "../manifests/sections/pattern.ts";
 import type { Plugin } from "../plugins/plugin.ts";
 import { migrations } from "../storage/migrations/list.ts";
 import { createdTables } from "../storage/store/migration.ts";
+import { textCorpora } from "../storage/tables/text-corpora.ts";
 import { actorKinds } from "./actor-deps.ts";
 import { commandNames } from "./command-names.ts";
 import { taskNames } from "./periodic-tasks.ts";
@@ -92,6 +93,7 @@ function builtInClaims(): Claims {
     "entry point": Object.keys(entryPoints),
     scheme: ownSchemes,
     "console screen": ownScreens,
+    "text corpus": textCorpora.map(({ corpus }) => corpus),
   };
 }
 
@@ -121,6 +123,7 @@ function claimsOf(plugin: Plugin): Claims {
     scheme: [...new Set(Object.values(plugin.entryPoints ?? {}).flatMap(({ scheme }) => scheme ?? []))],
     "outbox kind": Object.keys(plugin.outbox ?? {}),
     "console screen": named(plugin.console?.screens),
+    "text corpus": (plugin.textCorpora ?? []).map(({ corpus }) => corpus),
   };
 }
 

@@ -25,6 +25,7 @@ import type {
   PluginToolContext,
   PluginToolSource,
 } from "../plugins/plugin.ts";
+import type { TextCorpus } from "../storage/tables/text-corpus.ts";
 import { withCheckedReplies } from "./plugin-replies.ts";
 import { pluginStepKind } from "./plugin-step-kind.ts";
 import type { PeriodicTask } from "./task-runner.ts";
@@ -146,6 +147,11 @@ const ownDetectors = new URL("../plugins/pii/detectors.ts", import.meta.url).hre
 export function pluginDetectors(plugins: Plugins, { piiDetectors }: Pick<Settings, "piiDetectors">): readonly string[] {
   const theirs = plugins.flatMap(({ plugin }) => plugin.detectors ?? []).map(({ href }) => href);
   return [...new Set([...(piiDetectors ? [ownDetectors] : []), ...theirs])];
+}
+
+/** Returns the corpora of plugins, whose texts have vectors. */
+export function pluginCorpora(plugins: Plugins): readonly TextCorpus[] {
+  return plugins.flatMap(({ plugin }) => plugin.textCorpora ?? []);
 }
 
 /** Returns the folders of manifests that ship with plugins. */

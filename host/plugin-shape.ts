@@ -255,6 +255,9 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   extension: optional(json),
   toolSources: optional(list(object({ name: text, serves: callable, open: callable }))),
   controls: optional(list(control)),
+  textCorpora: optional(
+    list(object({ corpus: form(/^[a-z][a-z0-9_]{0,31}$/), queued: callable, queueMissing: callable, count: callable })),
+  ),
   detectors: optional(list(is("a URL", (value) => value instanceof URL))),
   contextSources: optional(list(object({ name: text, contribute: callable }))),
   entryPoints: optional(

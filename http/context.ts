@@ -69,6 +69,8 @@ export interface HttpContext {
   readonly embeddings: EmbeddingQueue;
   /** Vectors of stored texts, and of the queries of searches. */
   readonly textVectors: TextVectors;
+  /** True if an image in a turn of an agent without a model of its own reaches a model that takes it. */
+  readonly seesImages: boolean;
   /** Reads the texts of files. */
   readonly extractor: DocumentExtractor;
   /** The rate limits of requests. A route takes rates of its own from it. */

@@ -58,6 +58,8 @@ export interface RouteTarget {
 
 /** The route of an embedding model. */
 export interface EmbeddingRoute extends RouteTarget {
+  /** With `image`, vectors of images and of texts are compared with each other. */
+  readonly modalities: readonly ("text" | "image")[];
   /** Only `input` applies; null if the rates are unknown. */
   readonly price: ModelPrice | null;
 }

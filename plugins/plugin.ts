@@ -17,6 +17,7 @@ import type { Outgoing } from "../governance/egress/outgoing.ts";
 import type { SecretMask, Secrets } from "../governance/secret-mask.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { CallerBudget, EntryPointGrant, Settings } from "../governance/settings/settings.ts";
+import type { TextVectors } from "../governance/vectors/text-vectors.ts";
 import type { Port } from "../governance/workflows/definition.ts";
 import type { ConsoleAddition } from "../http/pages/console-screens.ts";
 import type { Route } from "../http/route.ts";
@@ -25,6 +26,7 @@ import type { FileStore } from "../storage/files/file-store.ts";
 import type { Migration } from "../storage/store/migration.ts";
 import type { Store, TenantStore } from "../storage/store/store.ts";
 import type { Table } from "../storage/store/table.ts";
+import type { TextCorpus } from "../storage/tables/text-corpus.ts";
 import type { PluginCommand } from "./command.ts";
 
 /**
@@ -82,6 +84,11 @@ export interface Plugin {
    * a thread of the compute pool.
    */
   readonly detectors?: readonly URL[];
+  /**
+   * Texts with vectors, in addition to documents and memories. A batch that writes such a text also queues it; see
+   * `storage/tables/vectors.ts`.
+   */
+  readonly textCorpora?: readonly TextCorpus[];
   /** Sources of text for model calls, in addition to the manifest and the thread. */
   readonly contextSources?: readonly PluginContextSource[];
   /**
@@ -197,6 +204,8 @@ export interface PluginServices extends PluginDeps {
   readonly outgoing: Outgoing;
   /** Resolves `secret:NAME`. */
   readonly secrets: Pick<Secrets, "resolve">;
+  /** Queues stored texts for their vectors, and embeds the queries of searches. */
+  readonly textVectors: TextVectors;
 }
 
 /** Services for the tasks of a plugin, and for its parts that work within runs. */

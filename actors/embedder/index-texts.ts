@@ -2,7 +2,6 @@ import { breathe } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { embeddedCharsMax, unitVectors } from "../../governance/vectors/unit-vectors.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { textCorpora } from "../../storage/tables/text-corpora.ts";
 import type { QueuedContent } from "../../storage/tables/text-corpus.ts";
 import { type Corpus, leaveWithoutVectors, storeVectors } from "../../storage/tables/vectors.ts";
 import type { Cancellation } from "../runtime/cancellation.ts";
@@ -21,7 +20,7 @@ export async function indexTexts(tenantId: string, deps: EmbedderDeps, cancellat
   const tenant = deps.store.tenant(tenantId);
   try {
     if ((await deps.textVectors.whyOff()) !== null) return;
-    for (const corpus of textCorpora)
+    for (const corpus of deps.textVectors.corpora)
       for (;;) {
         const texts = await corpus.queued(tenant, pageTexts);
         if (texts.length === 0 || cancellation.cancelled) break;

@@ -74,6 +74,8 @@ export function createModels(
     routes,
     decisions,
     defaultModelId,
+    seesImages:
+      settings.defaultVisionModelId !== "" || routes.get(defaultModelId)?.modalities.includes("image") === true,
     embeddings,
     memoryEmbedding: pickMemoryEmbedding(settings, embeddings, own),
     embedder({ provider: name }) {
@@ -165,12 +167,13 @@ function allRoutes(settings: Settings, known: readonly string[], withoutChat: re
 
 /** Returns the embedding routes; none is built in. Throws a SettingsError for a provider without embeddings. */
 function embeddingRoutes(settings: Settings, own: readonly ProviderDefinition[]): EmbeddingRoute[] {
-  return Object.entries(settings.modelRoutes).flatMap(([id, { kind, provider, model, price = null }]) => {
+  return Object.entries(settings.modelRoutes).flatMap(([id, given]) => {
+    const { kind, provider, model, modalities = ["text"], price = null } = given;
     if (kind !== "embedding") return [];
     const defined = own.find(({ name }) => name === provider);
     const makesNone = defined ? !defined.openEmbedder : provider === "anthropic" && settings.litellmBaseUrl === "";
     if (makesNone) throw refusal("SVC_MODEL_ROUTES", `${id}: ${provider} has no embeddings`);
-    return [{ id, provider, model, price }];
+    return [{ id, provider, model, modalities, price }];
   });
 }
 

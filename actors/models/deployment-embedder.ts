@@ -14,6 +14,7 @@ export function embedderOf(settings: Settings, models: Pick<Models, "memoryEmbed
     model: `${route.provider}/${route.model}`,
     dimensions: settings.memoryEmbeddingDim,
     host: url === null ? null : (URL.parse(url)?.host ?? null),
+    seesImages: route.modalities.includes("image"),
   };
 }
 

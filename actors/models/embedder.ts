@@ -1,4 +1,4 @@
-import type { EmbeddingInput } from "../../bus/protocol/embedder.ts";
+import { type EmbeddingInput, isImage } from "../../bus/protocol/embedder.ts";
 import { estimatedTokens } from "../../governance/output-count.ts";
 import type { EmbeddingRoute } from "../../manifests/registries.ts";
 
@@ -38,10 +38,14 @@ export interface Embedder {
 export const dimensionsMax = 16_384;
 export const floatBytes = 4;
 
+/** Tokens of an image: providers count one for each tile, of which a small image has a few. */
+const imageTokens = 4_000;
+
 /** Estimates the tokens of inputs if the provider does not report them. */
 export function estimatedInputTokens(inputs: readonly EmbeddingInput[]): number {
-  return inputs.reduce(
-    (sum, input) => sum + (typeof input === "string" ? estimatedTokens(input.length) : input.length),
-    0,
-  );
+  const tokens = (input: EmbeddingInput): number => {
+    if (typeof input === "string") return estimatedTokens(input.length);
+    return isImage(input) ? imageTokens : input.length;
+  };
+  return inputs.reduce((sum, input) => sum + tokens(input), 0);
 }

@@ -26,7 +26,7 @@ export function localModelsAreInstalled(): boolean {
 /** Returns the route of the local embedder, which costs nothing. */
 export function localEmbeddingRoute({ memoryEmbeddingModel: model }: Settings): EmbeddingRoute {
   const price = { input: 0, output: 0, cache_read: 0, cache_write: 0 };
-  return { id: localEmbedderName, provider: localEmbedderName, model, price };
+  return { id: localEmbedderName, provider: localEmbedderName, model, modalities: ["text"], price };
 }
 
 /** Returns the embedder that runs a model in a worker of its own, started by the first text. */

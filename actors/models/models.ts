@@ -10,6 +10,8 @@ export interface Models {
   readonly decisions: ReadonlyMap<string, DecisionRoute>;
   /** The model of a manifest that names none. */
   readonly defaultModelId: string;
+  /** True if an image in a turn of an agent without a model of its own reaches a model that takes it. */
+  readonly seesImages: boolean;
   /** Returns the provider of a route. Refuses with model_not_configured if it has no credential. */
   provider(route: ModelRoute): ModelProvider;
   /** Returns the name of a secret that the route's provider needs and that has no value now; null for none. */

@@ -15,8 +15,8 @@ export interface EmbedderMessages {
   stop: { body: { readonly id: string } };
 }
 
-/** A text, or the tokens of one. */
-export type EmbeddingInput = string | readonly number[];
+/** A text, the tokens of one, or an image in base64. */
+export type EmbeddingInput = string | readonly number[] | { readonly image: string };
 
 /** A page of inputs, and the channel for the result. */
 export interface EmbedPage {
@@ -59,9 +59,19 @@ export function endOfPage(inputs: readonly EmbeddingInput[], from: number, form:
   let length = 0;
   let end = from;
   while (end < inputs.length && end - from < count) {
-    length += inputs[end]?.length ?? 0;
+    length += lengthOf(inputs[end] ?? "");
     if (length > pageLengthMax && end > from) break;
     end++;
   }
   return end;
+}
+
+/** Returns the characters or tokens of an input. */
+export function lengthOf(input: EmbeddingInput): number {
+  return isImage(input) ? input.image.length : input.length;
+}
+
+/** True for an input that is an image. */
+export function isImage(input: EmbeddingInput): input is { readonly image: string } {
+  return typeof input === "object" && "image" in input;
 }

@@ -38,7 +38,7 @@ export type KeyedProviderName = (typeof keyedProviders)[number];
 export interface RouteOverride {
   readonly provider: string;
   readonly model: string;
-  /** The default is `chat`. A route of kind `embedding` has a price and no other figures. */
+  /** The default is `chat`. A route of kind `embedding` has modalities and a price, and no other figures. */
   readonly kind?: RouteKind;
   readonly modalities?: readonly ("text" | "image")[];
   /** In tokens. */
@@ -67,7 +67,7 @@ const usdPerMillionMax = 100_000;
 
 const figuresOf: Readonly<Record<RouteKind, readonly string[]>> = {
   chat: ["modalities", "context_window", "max_output_tokens", "tools_max", "parameters", "price"],
-  embedding: ["price"],
+  embedding: ["modalities", "price"],
 };
 
 /** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model, kind?} and the figures of such a route. */
@@ -79,11 +79,15 @@ export function readModelRoutes(document: unknown): Readonly<Record<string, Rout
       provider: readString(route.provider, `${where}: provider`),
       model: readString(route.model, `${where}: model`),
     };
+    const modalities = route.modalities !== undefined && { modalities: readModalities(route.modalities, where) };
     if (kind === "embedding")
-      return { ...target, kind, ...(route.price !== undefined && { price: readInputPrice(route.price, where) }) };
+      return {
+        ...{ ...target, kind, ...modalities },
+        ...(route.price !== undefined && { price: readInputPrice(route.price, where) }),
+      };
     return {
       ...target,
-      ...(route.modalities !== undefined && { modalities: readModalities(route.modalities, where) }),
+      ...modalities,
       ...(route.context_window !== undefined && {
         context_window: readIntegerField(route.context_window, `${where}: context_window`, 1024, 1e9),
       }),

@@ -17,7 +17,7 @@ export const modelSettings = {
   modelRoutes: json<Readonly<Record<string, RouteOverride>>>(
     "MODEL_ROUTES",
     {},
-    "Model routes: map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, tools_max?, parameters?, price?}, in addition to the built-in routes; with kind: embedding to {provider, model, price?}.",
+    "Model routes: map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, tools_max?, parameters?, price?}, in addition to the built-in routes; with kind: embedding to {provider, model, modalities?, price?}.",
     readModelRoutes,
   ),
   decisionRoutes: json<Readonly<Record<string, DecisionOverride>>>(

@@ -3,8 +3,17 @@ import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { EmbeddedPage } from "../../bus/frames/embedded-page.ts";
+import { type EmbeddingInput, lengthOf } from "../../bus/protocol/embedder.ts";
 import type { Store, TenantStore, WriteOp } from "../../storage/store/store.ts";
-import { type Corpus, type QueryVector, queueVectorsOp, vectorsAreOn } from "../../storage/tables/vectors.ts";
+import { textCorpora as ownCorpora } from "../../storage/tables/text-corpora.ts";
+import type { TextCorpus } from "../../storage/tables/text-corpus.ts";
+import {
+  type Corpus,
+  type QueryVector,
+  queueVectorsOp,
+  type VectorModel,
+  vectorsAreOn,
+} from "../../storage/tables/vectors.ts";
 import { type DeploymentEmbedder, unitVectors } from "./unit-vectors.ts";
 
 /** Max wait of a search for the vector of its query; the search then compares words only. */
@@ -22,6 +31,8 @@ export interface TextVectorsDeps {
   readonly env: Env;
   readonly bus: Pick<Bus, "ask" | "tell" | "openChannel" | "closeChannel">;
   readonly store: Store;
+  /** The corpora of plugins. */
+  readonly corpora: readonly TextCorpus[];
 }
 
 /**
@@ -31,6 +42,8 @@ export interface TextVectorsDeps {
 export class TextVectors {
   /** Null without an embedder. */
   readonly embedder: DeploymentEmbedder | null;
+  /** The stored texts that have vectors. */
+  readonly corpora: readonly TextCorpus[];
   readonly #deps: TextVectorsDeps;
   #isOn: boolean | null = null;
   #lookAt = Number.NEGATIVE_INFINITY;
@@ -40,6 +53,7 @@ export class TextVectors {
 
   constructor(embedder: DeploymentEmbedder | null, deps: TextVectorsDeps) {
     this.embedder = embedder;
+    this.corpora = [...ownCorpora, ...deps.corpora];
     this.#deps = deps;
   }
 
@@ -55,8 +69,13 @@ export class TextVectors {
    * of the texts. Call `wake` after the batch.
    */
   async queueOps(store: TenantStore, corpus: Corpus, keys: readonly number[], ts: number): Promise<WriteOp[]> {
-    if (this.embedder === null || keys.length === 0 || !(await this.#databaseIsAble())) return [];
+    if (keys.length === 0 || (await this.queuedModel()) === null) return [];
     return [queueVectorsOp(store, corpus, keys, ts)];
+  }
+
+  /** Returns the model for which stored texts are queued; null if none are. */
+  async queuedModel(): Promise<VectorModel | null> {
+    return this.embedder !== null && (await this.#databaseIsAble()) ? this.embedder : null;
   }
 
   /** Makes the embedder of the tenant work on its queue now; a periodic task does it otherwise. */
@@ -71,10 +90,24 @@ export class TextVectors {
 
   /** Returns the vector of a query; null if the search compares words only. Never throws for a failure of the embedder. */
   async ofQuery(tenantId: string, text: string): Promise<QueryVector | null> {
+    return text.trim() === "" ? null : this.#vectorOf(tenantId, text);
+  }
+
+  /** True if the embedder compares images with stored texts. */
+  get seesImages(): boolean {
+    return this.embedder?.seesImages === true;
+  }
+
+  /** Returns the vector of an image, which is compared with those of texts; null if the embedder sees no images, or fails. */
+  async ofImage(tenantId: string, image: Uint8Array): Promise<QueryVector | null> {
+    return this.seesImages ? this.#vectorOf(tenantId, { image: Buffer.from(image).toString("base64") }) : null;
+  }
+
+  async #vectorOf(tenantId: string, input: EmbeddingInput): Promise<QueryVector | null> {
     const { embedder } = this;
-    if (embedder === null || text.trim() === "" || (await this.whyOff()) !== null) return null;
+    if (embedder === null || (await this.whyOff()) !== null) return null;
     try {
-      const [vector = null] = await this.#embed(tenantId, embedder, text);
+      const [vector = null] = await this.#embed(tenantId, embedder, input);
       this.failure = null;
       return vector && { model: embedder.model, dimensions: embedder.dimensions, vector };
     } catch (error) {
@@ -93,7 +126,11 @@ export class TextVectors {
     return this.#isOn === true;
   }
 
-  async #embed(tenantId: string, { dimensions }: DeploymentEmbedder, text: string): Promise<(Float32Array | null)[]> {
+  async #embed(
+    tenantId: string,
+    { dimensions }: DeploymentEmbedder,
+    input: EmbeddingInput,
+  ): Promise<(Float32Array | null)[]> {
     const { bus, env } = this.#deps;
     const to = embedderOf(tenantId);
     const { promise, resolve, reject } = Promise.withResolvers<string>();
@@ -108,7 +145,8 @@ export class TextVectors {
       reject(new SvcError("deadline_exceeded"));
     });
     try {
-      await bus.ask(to, "embed", { id, model: null, inputs: [text], dimensions, request_id: "", channel });
+      const body = { id, model: null, inputs: [input], dimensions, request_id: "", channel };
+      await bus.ask(to, "embed", body, { bytes: lengthOf(input) });
       const page = JSON.parse(await promise) as EmbeddedPage;
       if ("refused" in page) throw SvcError.fromWire(page.refused);
       return unitVectors(page, 1);

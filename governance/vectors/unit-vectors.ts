@@ -6,6 +6,8 @@ export interface DeploymentEmbedder extends VectorModel {
   readonly name: string;
   /** The host that receives the texts; null if they stay in this process or the provider of a plugin embeds them. */
   readonly host: string | null;
+  /** True if it makes vectors of images that are compared with those of texts. */
+  readonly seesImages: boolean;
 }
 
 /** Max characters of a text that are embedded; models ignore or refuse more. */

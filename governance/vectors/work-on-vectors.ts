@@ -11,7 +11,7 @@ const tenantsMax = 500;
 /** Queues the next texts of a rebuild, and wakes the embedders of tenants with queued texts. Returns true if the rebuild has more texts to queue. */
 async function workOnVectors(store: Store, vectors: TextVectors): Promise<boolean> {
   if (vectors.embedder === null || (await vectors.whyOff()) === "no vector extension") return false;
-  const isMore = await continueRebuild(store, vectors.embedder);
+  const isMore = await continueRebuild(store, vectors.embedder, vectors.corpora);
   let after = "";
   for (let count = 0; count < tenantsMax; count++) {
     const tenant = await nextQueuedTenant(store.system, after);

@@ -1,7 +1,7 @@
 import type { Address } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { EmbeddedPage } from "../../bus/frames/embedded-page.ts";
-import { type EmbeddingInput, endOfPage, type VectorForm } from "../../bus/protocol/embedder.ts";
+import { type EmbeddingInput, endOfPage, lengthOf, type VectorForm } from "../../bus/protocol/embedder.ts";
 import type { HttpContext } from "../context.ts";
 import { LaterAnswer } from "../later-answer.ts";
 
@@ -110,7 +110,7 @@ export class EmbeddingPages {
     const id = env.id();
     const later = new LaterAnswer(this.#context, this.#to);
     const body = { id, model, inputs, dimensions, request_id: requestId, subject, channel: later.channel };
-    const bytes = inputs.reduce((sum, input) => sum + (typeof input === "string" ? 1 : 8) * input.length, 0);
+    const bytes = inputs.reduce((sum, input) => sum + (typeof input === "string" ? 1 : 8) * lengthOf(input), 0);
     const text = bus
       .ask(this.#to, "embed", body, { bytes })
       .then(() => later.text)

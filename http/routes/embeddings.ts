@@ -3,7 +3,6 @@ import type { EmbeddingInput } from "../../bus/protocol/embedder.ts";
 import { Type } from "../../bus/type.ts";
 import type { TextVectors } from "../../governance/vectors/text-vectors.ts";
 import type { Store } from "../../storage/store/store.ts";
-import { textCorpora } from "../../storage/tables/text-corpora.ts";
 import { isRebuilding, startRebuild } from "../../storage/tables/vector-rebuild.ts";
 import { openAiRefusal } from "../exchange/openai-refusal.ts";
 import { json } from "../exchange/reply.ts";
@@ -146,7 +145,7 @@ const rebuildEmbeddings = route({
   async handle(_request, { store, textVectors, runTask }) {
     const off = await textVectors.whyOff();
     if (off === "no embedder" || off === "no vector extension") throw new SvcError("vectors_off", { detail: off });
-    await startRebuild(store);
+    await startRebuild(store, textVectors.corpora);
     // The task of this process does the work; another process may have the duty.
     void runTask("text_vectors").catch(() => {});
     return json(await statusOf(store, textVectors));
@@ -158,7 +157,7 @@ async function statusOf(store: Store, vectors: TextVectors) {
   const detail = await vectors.whyOff();
   const model = embedder ?? { model: "", dimensions: 0 };
   const corpora = await Promise.all(
-    textCorpora.map(async (each) => ({ corpus: each.corpus, ...(await each.count(store, model)) })),
+    vectors.corpora.map(async (each) => ({ corpus: each.corpus, ...(await each.count(store, model)) })),
   );
   return {
     status: detail === null ? "on" : "off",
@@ -167,7 +166,7 @@ async function statusOf(store: Store, vectors: TextVectors) {
     model: embedder?.model ?? null,
     dimensions: embedder?.dimensions ?? null,
     host: embedder?.host ?? null,
-    rebuilding: await isRebuilding(store),
+    rebuilding: await isRebuilding(store, vectors.corpora),
     corpora,
   };
 }

@@ -1,6 +1,6 @@
 import { systemSql } from "../store/statements.ts";
 import type { Store } from "../store/store.ts";
-import { textCorpora } from "./text-corpora.ts";
+import type { TextCorpus } from "./text-corpus.ts";
 import type { VectorModel } from "./vectors.ts";
 
 // A rebuild queues every text without a vector of the present model, page by page. A counter keeps how far it has come, so that
@@ -17,22 +17,26 @@ const selectAt = systemSql("vector_rebuild_at", "SELECT value FROM counters WHER
 const move = systemSql("vector_rebuild_move", "UPDATE counters SET value = ? WHERE name = ?");
 const end = systemSql("vector_rebuild_end", "DELETE FROM counters WHERE name = ?");
 
-/** Starts a rebuild of all corpora, or starts it again. */
-export async function startRebuild({ system }: Store): Promise<void> {
-  await system.write(textCorpora.map(({ corpus }) => system.op(start, [nameOf(corpus)])));
+/** Starts a rebuild of the corpora, or starts it again. */
+export async function startRebuild({ system }: Store, corpora: readonly TextCorpus[]): Promise<void> {
+  await system.write(corpora.map(({ corpus }) => system.op(start, [nameOf(corpus)])));
 }
 
 /** True while a rebuild looks for texts. */
-export async function isRebuilding({ system }: Store): Promise<boolean> {
-  for (const { corpus } of textCorpora) if ((await system.read(selectAt, nameOf(corpus))).length > 0) return true;
+export async function isRebuilding({ system }: Store, corpora: readonly TextCorpus[]): Promise<boolean> {
+  for (const { corpus } of corpora) if ((await system.read(selectAt, nameOf(corpus))).length > 0) return true;
   return false;
 }
 
 /** Queues one page of each corpus. Returns true if there may be more. */
-export async function continueRebuild(store: Store, model: VectorModel): Promise<boolean> {
+export async function continueRebuild(
+  store: Store,
+  model: VectorModel,
+  corpora: readonly TextCorpus[],
+): Promise<boolean> {
   const { system } = store;
   let isMore = false;
-  for (const { corpus, queueMissing } of textCorpora) {
+  for (const { corpus, queueMissing } of corpora) {
     const name = nameOf(corpus);
     const [row] = await system.read(selectAt, name);
     if (row === undefined) continue;

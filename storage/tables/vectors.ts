@@ -10,8 +10,8 @@ import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 // computes the distances of the best; Postgres uses an HNSW index. Statements with functions of sqlite-vec or pgvector are
 // declared at their first use, because a database may lack them.
 
-/** The texts that have vectors. A key is unique within its corpus. */
-export type Corpus = "documents" | "memories";
+/** The name of texts that have vectors: documents, memories, or those of a plugin. A key is unique within its corpus. */
+export type Corpus = string;
 
 /** A text that waits for its vector. */
 export interface QueuedText {
@@ -139,6 +139,42 @@ export async function storeVectors(
     store.op(insertVectors(), [model, dimensions, JSON.stringify(rows), corpus]),
     store.op(unqueue, [corpus, JSON.stringify(made.map(({ key, ts }) => [key, ts]))]),
   ]);
+}
+
+/** Declares statements of a corpus whose texts are rows of other tables. */
+export interface VectorSelection {
+  /** Queues the keys that a select returns as `key`, with their versions as `ts`. A queued key keeps its version. */
+  readonly queue: Statement;
+  /** Deletes the vectors of the keys that a select returns as `key`. */
+  readonly forget: Statement;
+  /** Removes the keys that a select returns as `key` from the queue. */
+  readonly unqueue: Statement;
+}
+
+/**
+ * Declares the statements that keep the queue of a corpus in the batch that writes its rows: `changed` selects the keys whose text is
+ * about to change, `missing` those that need a vector afterwards. `name` is unique and begins the names of the statements.
+ */
+export function vectorSelection(
+  name: string,
+  corpus: Corpus,
+  changed: Record<Dialect, string>,
+  missing: Record<Dialect, string>,
+): VectorSelection {
+  const both = (text: (select: string) => string, selects: Record<Dialect, string>): Record<Dialect, string> => ({
+    sqlite: text(selects.sqlite),
+    postgres: text(selects.postgres),
+  });
+  const without = (table: string) => (select: string) =>
+    `DELETE FROM ${table} WHERE tenant_id = :tenant AND corpus = '${corpus}' AND key IN (SELECT found.key FROM (${select}) found)`;
+  const queued = (select: string) =>
+    `INSERT INTO vector_queue (tenant_id, corpus, key, ts) SELECT :tenant, '${corpus}', found.key, found.ts FROM (${select}) found
+     WHERE TRUE ON CONFLICT (tenant_id, corpus, key) DO NOTHING`;
+  return {
+    queue: tenantSql(`${name}_queue`, both(queued, missing)),
+    forget: tenantSql(`${name}_forget`, both(without("vectors"), changed)),
+    unqueue: tenantSql(`${name}_unqueue`, both(without("vector_queue"), changed)),
+  };
 }
 
 /** Removes texts from the queue, which then have no vector. */

@@ -8,7 +8,7 @@ export function noVectors(env: Env, store: Store): TextVectors {
     throw new Error("there is no embedder to ask");
   };
   return new TextVectors(null, {
-    ...{ env, store },
+    ...{ env, store, corpora: [] },
     bus: { ask: unused, tell: unused, openChannel: unused, closeChannel: unused },
   });
 }

@@ -9,6 +9,7 @@ import type { Pattern } from "../../actors/run/steps/pattern.ts";
 import { defineActor } from "../../actors/runtime/define.ts";
 import { defineTool } from "../../actors/tools/tool.ts";
 import { type PluginErrorCode, SvcError } from "../../bus/errors.ts";
+import { lengthOf } from "../../bus/protocol/embedder.ts";
 import { auditOp } from "../../governance/audit.ts";
 import type { PluginAuditType } from "../../governance/audit-types.ts";
 import { pass } from "../../governance/controls/verdicts.ts";
@@ -362,7 +363,7 @@ function parrot(times: number): ModelProvider {
 function measure(times: number): Embedder {
   return {
     start({ inputs }) {
-      const numbers = Float32Array.from(inputs.flatMap((input) => [input.length, times]));
+      const numbers = Float32Array.from(inputs.flatMap((input) => [lengthOf(input), times]));
       const reply = { vectors: new Uint8Array(numbers.buffer), dimensions: 2, tokens: 7, isBinary: true };
       return { reply: Promise.resolve(reply), abort() {} };
     },

@@ -7,7 +7,7 @@ import { EmbeddingReader } from "../../../actors/models/embedding-reader.ts";
 import { runs } from "../../support/effort.ts";
 import { base64Of } from "../../support/mock-model/embeddings.ts";
 
-const route = { id: "e", provider: "openai", model: "m", price: null };
+const route = { id: "e", provider: "openai", model: "m", modalities: ["text"] as const, price: null };
 const inputs = ["one", "two", "three"];
 const read = (answer: unknown, dimensions: number | null = null) => {
   const { vectors, ...rest } = new EmbeddingReader({ route, inputs, dimensions }).whole(JSON.stringify(answer));

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { cosine, directionAt, textDigest, VectorMemory } from "../../../actors/run/prompt/vector-memory.ts";
 
-const route = { id: "e", provider: "openai", model: "m", price: null };
+const route = { id: "e", provider: "openai", model: "m", modalities: ["text"] as const, price: null };
 const bytesOf = (vector: readonly number[]) => new Uint8Array(Float32Array.from(vector).buffer);
 const directionOf = (vector: readonly number[]) => directionAt(bytesOf(vector), 0, vector.length);
 
