@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type CarrierServer, startCarrier } from "../support/carrier-server.ts";
 import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
 import { png } from "../support/image-bytes.ts";
 import type { Behaviour } from "../support/mock-model/behaviours.ts";
+import { embeddingScript } from "../support/mock-model/embeddings.ts";
 import { apiKeys, startServer } from "../support/server.ts";
 import { decideOn, type Shop, useTool } from "../support/shop.ts";
 import { amountOf, type StripeServer, startStripe } from "../support/stripe-server.ts";
@@ -91,6 +93,22 @@ describe("the rules of a shop", () => {
     await useTool(shop, thread, "commerce_checkout", args);
     await decideOn(shop, `acme:${thread}`, "approved");
     return useTool(shop, thread, "commerce_checkout", args);
+  }
+
+  /** Sends an image on a thread, and returns what the tool finds for it. */
+  // biome-ignore lint/suspicious/noExplicitAny: the result of a tool
+  async function likeImage(thread_id: string, args: object): Promise<any> {
+    const picture = { data: png().toString("base64"), media_type: "image/png" };
+    const { json: file } = await shop.server.post("/files", picture, shop);
+    shop.mock.answer("scripted", inTurn(calls(["search_by_image", args]), { text: "done" }));
+    const attachments = [{ url: `svc-file://${file.file_id}`, media_type: "image/png" }];
+    const messages = [{ role: "user", content: "Like this?", attachments }];
+    const body = { manifest: "brand-lumen", thread_id, messages };
+    const stream = await shop.server.stream("/chat/stream", body, shop);
+    const end = (await stream.rest()).find(({ name }) => name === "tool_end");
+    const output: string = end?.json.data.output;
+    assert.ok(output.startsWith("{"), output);
+    return JSON.parse(output);
   }
 
   test("COM-029 a checkout needs a consent that still stands", async () => {
@@ -264,23 +282,11 @@ describe("the rules of a shop", () => {
 
   test("COM-018 an uploaded image finds products in words, and no other one does", async () => {
     const thread_id = "image";
-    const picture = { data: png().toString("base64"), media_type: "image/png" };
-    const { json: file } = await shop.server.post("/files", picture, shop);
-    shop.mock.answer("scripted", inTurn(calls(["search_by_image", { description: "a lamp" }]), { text: "done" }));
 
-    const attachments = [{ url: `svc-file://${file.file_id}`, media_type: "image/png" }];
-    const body = {
-      manifest: "brand-lumen",
-      thread_id,
-      messages: [{ role: "user", content: "Like this?", attachments }],
-    };
-    const stream = await shop.server.stream("/chat/stream", body, shop);
-    const end = (await stream.rest()).find(({ name }) => name === "tool_end");
+    const found = await likeImage(thread_id, { description: "a lamp" });
     const none = await useTool(shop, "no-image", "search_by_image", { description: "a lamp" });
     const other = await useTool(shop, thread_id, "search_by_image", { description: "a lamp", file_id: "f".repeat(32) });
 
-    assert.ok(end?.json.data.output.startsWith("{"), end?.json.data.output);
-    const found = JSON.parse(end?.json.data.output);
     assert.deepEqual(
       found.products.map(({ id }: { id: string }) => id),
       ["A"],
@@ -339,6 +345,55 @@ describe("the rules of a shop", () => {
     assert.equal((await shop.server.get(`/commerce/orders/${order_id}`, shop)).json.total_cents % 1, 0);
     assert.match(await useTool(shop, "hostile", "cart_add", { product_id: "A'; DROP TABLE" }), /not_found/);
     assert.match(await useTool(shop, "hostile", "cart_add", { product_id: "A", qty: 1e9 }), /invalid_arguments/);
+  });
+  test("COM-018 SHOP-003 SHOP-007 an embedder that sees images compares a picture with products", async () => {
+    const routes = {
+      scripted: {
+        provider: "openai",
+        model: "scripted",
+        modalities: ["text", "image"],
+        price: { input: 1, output: 1 },
+      },
+      clip: { provider: "openai", model: "clip", kind: "embedding", modalities: ["text", "image"] },
+    };
+    const isImage = (each: unknown): boolean => typeof each === "object" && each !== null && "image" in each;
+    shop.mock.answer("clip", ({ body }) => {
+      const inputs = body.input as readonly unknown[];
+      return embeddingScript({ ...body, input: inputs.map((each) => (isImage(each) ? "tan ankle shoe" : each)) });
+    });
+    await shop.server.restart({ SVC_MODEL_ROUTES: JSON.stringify(routes) });
+    const products = [
+      { id: "LOAFER", title: "Loafer", description: "A tan ankle shoe", price_cents: 5_000 },
+      { id: "SOCK", title: "Sock", description: "Wool", price_cents: 500 },
+    ];
+    await shop.server.post("/brands/lumen/catalog", { products }, shop);
+    const reindexed = await shop.server.post("/brands/lumen/reindex", {}, shop);
+    await eventually("the vectors of all products", async () => {
+      const { json } = await shop.server.get("/embeddings/status", shop);
+      const found = json.corpora.find(({ corpus }: { corpus: string }) => corpus === "products");
+      return found.embedded === found.texts && found.texts === reindexed.json.reindexed && found.queued === 0;
+    });
+    const form = new FormData();
+    form.append("image", new Blob([png() as Uint8Array<ArrayBuffer>], { type: "image/png" }), "p.png");
+    const before = shop.mock.requests.length;
+
+    const answer = await fetch(`${shop.server.url}/shop/acme/visual-search?limit=1`, { method: "POST", body: form });
+    const looked = shop.mock.requests.slice(before);
+    const [seen] = (await answer.json()) as { id: string }[];
+    const [meant] = JSON.parse(await useTool(shop, "meaning", "catalog_search", { query: "tan ankle" }));
+    const shown = await likeImage("sees", { description: "something", limit: 1 });
+
+    assert.deepEqual([seen?.id, meant.id], ["LOAFER", "LOAFER"]);
+    assert.deepEqual(
+      looked.map(({ model }) => model),
+      ["clip"],
+    );
+    assert.deepEqual(
+      shown.products.map(({ id }: { id: string }) => id),
+      ["LOAFER"],
+    );
+    const { text: usage } = await shop.server.get("/usage", shop);
+    assert.ok(usage.includes('"kind":"embedding"'), usage);
   });
 });
 

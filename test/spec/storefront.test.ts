@@ -54,6 +54,7 @@ describe("storefronts", () => {
     assert.equal(byPath.json.identity.greeting, "Hi!");
     assert.doesNotMatch(byPath.text, /prompt_extra|Be brief/);
     assert.deepEqual(byHost.json.identity, byPath.json.identity);
+    assert.deepEqual(byPath.json.features, { visual_search: true });
   });
 
   test("SHOP-012 an unknown host or storefront is 404, a disabled one 403, other routes refuse a brand's host", async () => {
@@ -284,6 +285,28 @@ describe("storefronts", () => {
     assert.equal((await send(png, "image", "/shop/none/visual-search")).status, 404);
   });
 
+  test("SHOP-006 a brand that is renamed or disabled in the middle of a chat", async () => {
+    mock.answer("seller", { text: "Yes." });
+    const patch = (body: object) => server.request("PATCH", "/brands/hats", { key: keys.operator, body });
+    const { thread_id } = (await server.post("/shop/hats/chat", say("first words"))).json;
+
+    await patch({ name: "Caps & Co", identity: { prompt_extra: "Only caps." } });
+    const renamed = await server.post("/shop/hats/chat", say("second", { thread_id }));
+    const sent = JSON.stringify(mock.requests.at(-1)?.body.messages);
+    await patch({ status: "disabled" });
+    const stream = await server.post("/shop/hats/chat/stream", say("third", { thread_id }));
+    const decided = { thread_id, approval_id: "a", decision: "approved" };
+    const confirmed = await server.post("/shop/hats/confirm", decided);
+    await patch({ status: "active" });
+    const back = await server.post("/shop/hats/chat", say("fourth", { thread_id }));
+
+    assert.deepEqual([renamed.status, renamed.json.thread_id], [200, thread_id]);
+    assert.ok(sent.includes("first words") && sent.includes("Only caps.") && sent.includes("Caps & Co"), sent);
+    for (const { status, json } of [stream, confirmed])
+      assert.deepEqual([status, json.error], [403, "storefront_unavailable"]);
+    assert.deepEqual([back.status, back.json.thread_id], [200, thread_id]);
+  });
+
   test("a thread outlives a restart, and its key", async () => {
     mock.answer("seller", { text: "Yes." });
     const first = await server.post("/shop/shoes/chat", say("remember me"));
@@ -305,6 +328,18 @@ describe("storefronts", () => {
 
     assert.equal(spent.error, "budget_exceeded:commerce:shoppers");
     assert.deepEqual([own.status, unbounded.status], [200, 200]);
+  });
+
+  test("SHOP-007 without a model that sees, the config has no visual search, and the route is 503", async () => {
+    await server.restart({ SVC_DEFAULT_VISION_MODEL_ID: "" });
+    const { json } = await server.get("/shop/shoes/config");
+    const form = new FormData();
+    form.append("image", new Blob([padded() as Uint8Array<ArrayBuffer>], { type: "image/png" }), "p.png");
+    const answer = await fetch(`${server.url}/shop/shoes/visual-search`, { method: "POST", body: form });
+
+    assert.deepEqual(json.features, { visual_search: false });
+    assert.equal(answer.status, 503);
+    assert.match(await answer.text(), /"visual_search_not_configured"/);
   });
 
   test("LIM-015 the rate of one storefront is used up alone", async () => {

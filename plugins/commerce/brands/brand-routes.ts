@@ -266,7 +266,7 @@ const importRoute = route({
     "storage_unavailable",
   ],
   async handle({ params: { id }, query: { mode }, rawBody, exchange, principal }, context) {
-    const { store, env, compute, settings } = context;
+    const { store, env, compute, textVectors, settings } = context;
     const brand = await ownBrand(store, principal.tenant_id, id);
     const type = (exchange.head.headers["content-type"] ?? "").toLowerCase().split(";", 1)[0]?.trim();
     if (type !== "text/csv" && type !== "application/json") throw new SvcError("unsupported_media_type");
@@ -276,7 +276,7 @@ const importRoute = route({
       ...{ currency: identity.currency, tenantId },
     };
     const productsMax = settingOf(settings, productsMaxSetting);
-    const made = await importCatalog(task, mode, { env, store, compute, productsMax });
+    const made = await importCatalog(task, mode, { env, store, compute, textVectors, productsMax });
     const tenant = store.tenant(principal.tenant_id);
     const event = {
       ...{
@@ -346,7 +346,7 @@ const catalogRoute = route({
 const reindexRoute = route({
   method: "POST",
   path: "/brands/{id}/reindex",
-  summary: "Builds the search index of a brand's products anew.",
+  summary: "Builds the search index of a brand's products anew: their words at once, their vectors soon after.",
   tag,
   access: writeScopes,
   params: BrandParams,
@@ -355,9 +355,9 @@ const reindexRoute = route({
     schema: Type.Object({ ok: Type.Boolean({ examples: [true] }), reindexed: Type.Integer({ examples: [2] }) }),
   },
   fails: ["not_found", "storage_unavailable"],
-  async handle({ params: { id }, principal: { tenant_id } }, { store }) {
+  async handle({ params: { id }, principal: { tenant_id } }, { store, textVectors }) {
     const { brand_tenant } = await ownBrand(store, tenant_id, id);
-    return json({ ok: true, reindexed: await reindexCatalog(store, brand_tenant) });
+    return json({ ok: true, reindexed: await reindexCatalog(store, brand_tenant, textVectors) });
   },
 });
 

@@ -1,7 +1,8 @@
 import { defineTool, type ToolResult, toolError } from "../../../actors/tools/tool.ts";
 import { Type } from "../../../bus/type.ts";
 import type { PluginToolContext } from "../../plugin.ts";
-import { type ProductFilter, searchProducts } from "../catalog/catalog-search.ts";
+import { type ProductFilter, type ProductQuery, searchProducts } from "../catalog/catalog-search.ts";
+import { smallCopy } from "../catalog/picture.ts";
 import { categoriesOf, isInStock, type ProductRow, productById, productOf } from "../catalog/products.ts";
 import { rulesOf, withPublicPrices } from "../pricing/price-lookup.ts";
 
@@ -18,10 +19,15 @@ function catalogResult(value: unknown): ToolResult {
   return { text: JSON.stringify(value), taint };
 }
 
+/** Returns words with their vector. */
+async function queryOf(words: string, { tenantId, services }: PluginToolContext): Promise<ProductQuery> {
+  return { words, vector: await services.textVectors.ofQuery(tenantId, words) };
+}
+
 /** Returns found products with their prices of now. Max prices hold for these. */
 async function found(
   { store, env }: PluginToolContext,
-  query: string,
+  query: ProductQuery,
   filter: ProductFilter,
   limit: number,
 ): Promise<ProductRow[]> {
@@ -58,7 +64,7 @@ const catalogSearch = defineTool({
   effect: "read",
   risk: "reads",
   async execute({ query = "", limit = limitDefault, ...filter }, context: PluginToolContext) {
-    return catalogResult((await found(context, query, filter, limit)).map(listed));
+    return catalogResult((await found(context, await queryOf(query, context), filter, limit)).map(listed));
   },
 });
 
@@ -106,8 +112,9 @@ const recommendProducts = defineTool({
       return toolError("not_found", "there is no product with this id");
     const words = [query, like?.title ?? "", like?.category ?? ""].join(" ").trim();
     // Twice as many, because those out of stock are left out.
-    const alike = await found(context, words, {}, limit * 2 + 1);
-    const others = alike.length > 1 || words === "" ? alike : await found(context, "", {}, limit * 2 + 1);
+    const alike = await found(context, await queryOf(words, context), {}, limit * 2 + 1);
+    const isFound = alike.length > 1 || words === "";
+    const others = isFound ? alike : await found(context, { words: "", vector: null }, {}, limit * 2 + 1);
     const fitting = others.filter((row) => row.id !== product_id && isInStock(row));
     return catalogResult(fitting.slice(0, limit).map(listed));
   },
@@ -115,7 +122,8 @@ const recommendProducts = defineTool({
 
 const searchByImage = defineTool({
   name: "search_by_image",
-  description: "Finds products like an image of the conversation. Describe in words what the image shows.",
+  description:
+    "Finds products like an image of the conversation, by the image itself if the shop can compare it, and by your words.",
   parameters: Type.Object(
     {
       description: Type.String({
@@ -134,10 +142,24 @@ const searchByImage = defineTool({
     const images = context.images.list();
     const image = file_id === undefined ? images[0] : images.find((one) => one.file_id === file_id);
     if (image === undefined) return toolError("not_found", "the conversation has no such image");
-    const rows = await found(context, description, {}, limit);
+    const query = (await queryOfImage(image.file_id, description, context)) ?? (await queryOf(description, context));
+    const rows = await found(context, query, {}, limit);
     return catalogResult({ file_id: image.file_id, products: rows.map(listed) });
   },
 });
+
+/** Returns the words with the vector of an image; null if the embedder sees no images, or the image cannot be read. */
+async function queryOfImage(
+  fileId: string,
+  words: string,
+  { env, tenantId, images, services: { textVectors } }: PluginToolContext,
+): Promise<ProductQuery | null> {
+  if (!textVectors.seesImages) return null;
+  const bytes = await images.read(fileId);
+  const small = bytes && (await smallCopy(bytes, tenantId, env).catch(() => null));
+  const vector = small && (await textVectors.ofImage(tenantId, small));
+  return vector && { words, vector };
+}
 
 /** The tools that read the catalog. */
 export const catalogTools = [catalogSearch, catalogGet, catalogCategories, recommendProducts, searchByImage];

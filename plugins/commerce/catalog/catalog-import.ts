@@ -8,6 +8,7 @@ import {
   deactivateOlder,
   importProducts,
   knownCount,
+  type ProductVectors,
   productCount,
   productsAfter,
   reindexProducts,
@@ -18,6 +19,7 @@ export interface ImportDeps {
   readonly env: Env;
   readonly store: Store;
   readonly compute: Pick<ComputePool, "run">;
+  readonly textVectors: ProductVectors;
   /** Max products of the tenant. */
   readonly productsMax: number;
 }
@@ -38,7 +40,7 @@ export interface Imported {
 export async function importCatalog(
   task: ImportTask,
   mode: "upsert" | "replace",
-  { env, store, compute, productsMax }: ImportDeps,
+  { env, store, compute, textVectors, productsMax }: ImportDeps,
 ): Promise<Imported> {
   const parsed = await compute.run(importJob, task).catch((cause: unknown) => {
     throw new SvcError("deadline_exceeded", {}, { cause });
@@ -52,7 +54,7 @@ export async function importCatalog(
     const added = batch.count - (await knownCount(tenant, batch));
     if (stored + added > productsMax)
       throw new SvcError(catalogFull, { detail: { imported, products: stored, products_max: productsMax } });
-    await importProducts(store, task.tenantId, batch, ts);
+    await importProducts(store, task.tenantId, batch, { ts, textVectors });
     stored += added;
     imported += batch.count;
   }
@@ -63,16 +65,18 @@ export async function importCatalog(
 
 const reindexRows = 200;
 
-/** Makes the words of every product of a tenant anew; returns how many. */
-export async function reindexCatalog(store: Store, tenantId: string): Promise<number> {
+/** Makes the words of every product of a tenant anew, and queues active ones for new vectors; returns how many products there are. */
+export async function reindexCatalog(store: Store, tenantId: string, textVectors: ProductVectors): Promise<number> {
   const tenant = store.tenant(tenantId);
   let count = 0;
   for (let after = ""; ; ) {
     const rows = await productsAfter(tenant, after, reindexRows);
-    await reindexProducts(tenant, rows);
+    await reindexProducts(tenant, rows, textVectors);
     count += rows.length;
     const last = rows.at(-1);
-    if (last === undefined || rows.length < reindexRows) return count;
+    if (last === undefined || rows.length < reindexRows) break;
     after = last.id;
   }
+  textVectors.wake(tenantId);
+  return count;
 }

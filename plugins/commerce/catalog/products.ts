@@ -2,8 +2,10 @@ import { systemSql, tenantSql } from "../../../storage/store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { integer, json, nullable, type RowIn, selectOne, table, text } from "../../../storage/store/table.ts";
 import { indexText } from "../../../storage/tables/corpus-words.ts";
+import type { VectorModel } from "../../../storage/tables/vectors.ts";
 import type { ImportBatch } from "./import-job.ts";
 import { type Product, searchedText } from "./product.ts";
+import { importVectorOps, queueProductsOps } from "./product-vectors.ts";
 
 // The products of a tenant. A batch of an import replaces rows with their words, so that no search sees a part of it, and raises
 // the version of the catalog, from which feeds make their ETags.
@@ -94,6 +96,12 @@ const insertWords = tenantSql("commerce_product_words_insert", {
 const selectIn = tenantSql("commerce_products_in", {
   sqlite: `SELECT ${columns} FROM commerce_products WHERE tenant_id = :tenant AND id IN ${ofIds.sqlite}`,
   postgres: `SELECT ${columns} FROM commerce_products WHERE tenant_id = :tenant AND id IN ${ofIds.postgres}`,
+});
+const selectByKeys = tenantSql("commerce_products_by_key", {
+  sqlite: `SELECT ${columns} FROM commerce_products WHERE tenant_id = :tenant
+    AND product_key IN (SELECT value FROM json_each(?) wanted)`,
+  postgres: `SELECT ${columns} FROM commerce_products WHERE tenant_id = :tenant
+    AND product_key IN (SELECT CAST(value AS BIGINT) FROM jsonb_array_elements_text(CAST(? AS jsonb)) wanted (value))`,
 });
 const countIn = tenantSql("commerce_products_known", {
   sqlite: `SELECT COUNT(*) AS products FROM commerce_products WHERE tenant_id = :tenant AND id IN ${ofIds.sqlite}`,
@@ -230,21 +238,35 @@ async function firstKey(store: Store, count: number): Promise<number> {
   return (row?.value as number) - count;
 }
 
-/** Stores products of one batch with their words, and replaces those with the same SKU. Each SKU is once in the batch. */
+/** Makes vectors of texts: a `TextVectors`. */
+export interface ProductVectors {
+  queuedModel(): Promise<VectorModel | null>;
+  wake(tenantId: string): void;
+}
+
+/**
+ * Stores products of one batch with their words, and replaces those with the same SKU. Each SKU is once in the batch. New texts are
+ * queued for their vectors.
+ */
 export async function importProducts(
   store: Store,
   tenantId: string,
-  { count, ids, rows, words }: ImportBatch,
-  ts: number,
+  batch: ImportBatch,
+  { ts, textVectors }: { readonly ts: number; readonly textVectors: ProductVectors },
 ): Promise<void> {
+  const { count, ids, rows, words } = batch;
   const tenant = store.tenant(tenantId);
   const key = await firstKey(store, count);
+  const vectors = importVectorOps(tenant, batch, await textVectors.queuedModel());
   await tenant.write([
+    ...vectors.before,
     tenant.op(deleteWords, [ids]),
     tenant.op(upsertProducts, [key, ts, ts, rows]),
     tenant.op(insertWords, [words]),
     raiseOp(tenant, ts),
+    ...vectors.after,
   ]);
+  textVectors.wake(tenantId);
 }
 
 /** Returns how many of the SKUs in a batch the catalog has. */
@@ -253,12 +275,33 @@ export async function knownCount(store: TenantStore, { ids }: Pick<ImportBatch, 
   return Number(row?.products ?? 0);
 }
 
-/** Makes the words of stored products anew. */
-export async function reindexProducts(store: TenantStore, rows: readonly ProductRow[]): Promise<void> {
+/** Makes the words of stored products anew, and queues active ones for new vectors. */
+export async function reindexProducts(
+  store: TenantStore,
+  rows: readonly ProductRow[],
+  textVectors: ProductVectors,
+): Promise<void> {
   if (rows.length === 0) return;
   const ids = JSON.stringify(rows.map(({ id }) => id));
   const words = rows.map((row) => [row.id, indexText(store.tenantId, searchedText(productOf(row)))]);
-  await store.write([store.op(deleteWords, [ids]), store.op(insertWords, [JSON.stringify(words)])]);
+  const hasVectors = (await textVectors.queuedModel()) !== null;
+  const keys = hasVectors ? rows.filter(({ active }) => active === 1).map(({ product_key }) => product_key) : [];
+  const { version } = await catalogVersion(store);
+  await store.write([
+    store.op(deleteWords, [ids]),
+    store.op(insertWords, [JSON.stringify(words)]),
+    ...queueProductsOps(store, keys, version),
+  ]);
+}
+
+/** Returns products by their keys in the index. */
+export async function productsByKey(
+  store: TenantStore,
+  keys: readonly number[],
+): Promise<ReadonlyMap<number, ProductRow>> {
+  if (keys.length === 0) return new Map();
+  const rows = (await store.read(selectByKeys, JSON.stringify(keys))).map(productTable.decode);
+  return new Map(rows.map((row) => [row.product_key, row]));
 }
 
 /** Makes every active product inactive that was not imported since `ts`; returns how many. */

@@ -5,7 +5,7 @@ import { fulfilOps } from "../b2b/quote-order.ts";
 import { idOf, readAccount, readBuyer, readCompetitorPrice, readInvoice, readQuote } from "../b2b/records.ts";
 import { batchOf } from "../catalog/import-worker.ts";
 import { type Product, readProduct } from "../catalog/product.ts";
-import { importProducts, productsById } from "../catalog/products.ts";
+import { importProducts, type ProductVectors, productsById } from "../catalog/products.ts";
 import { isCurrency } from "../core/money.ts";
 import { competitorById, competitorTable } from "../pricing/price-tables.ts";
 import type { EntityRecord } from "../sources/connector.ts";
@@ -28,6 +28,7 @@ export interface ApplyDeps {
   readonly env: Pick<Env, "now">;
   readonly store: Store;
   readonly tenantId: string;
+  readonly textVectors: ProductVectors;
 }
 
 /** The clock of another system may be this far ahead. */
@@ -88,7 +89,9 @@ export async function applyRecords(
     errors: errors.toSorted((a, b) => a.index - b.index).slice(0, errorsMax),
   };
   if (plan.products.length > 0)
-    await importProducts(deps.store, deps.tenantId, batchOf(plan.products, deps.tenantId), now);
+    await importProducts(deps.store, deps.tenantId, batchOf(plan.products, deps.tenantId), {
+      ...{ ts: now, textVectors: deps.textVectors },
+    });
   const ops = [...plan.ops, ...more(result)];
   if (ops.length > 0) await store.write(ops);
   return result;

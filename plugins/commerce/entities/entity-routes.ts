@@ -269,7 +269,7 @@ const push = route({
     const deps = syncDeps(context, tenant_id);
     if ((await effectiveSource(deps, type)).mode !== "synced") throw new SvcError(sourceNotSynced);
     const applied = await applyRecords(
-      { env: context.env, store: context.store, tenantId: tenant_id },
+      { env: context.env, store: context.store, tenantId: tenant_id, textVectors: context.textVectors },
       type,
       records as readonly EntityRecord[],
       {
@@ -288,9 +288,10 @@ function knownType(name: unknown): EntityType {
 }
 
 function syncDeps(context: HttpContext, tenantId: string): SyncDeps {
-  const { env, store, settings, outgoing, secrets, mask, metrics } = context;
+  const { env, store, settings, outgoing, secrets, mask, metrics, textVectors } = context;
   const count = metrics.countOwn.bind(metrics);
-  return { env, store: store.tenant(tenantId), allStores: store, settings, outgoing, secrets, mask, count };
+  const services = { env, settings, outgoing, secrets, mask, textVectors, count };
+  return { ...services, store: store.tenant(tenantId), allStores: store };
 }
 
 function jobView({ id, type, status, pages, applied, skipped, failed, problem }: JobRow) {

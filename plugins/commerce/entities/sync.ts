@@ -1,6 +1,7 @@
 import { SvcError } from "../../../bus/errors.ts";
 import { requestMs } from "../../../storage/store/store.ts";
 import type { PluginRunServices } from "../../plugin.ts";
+import type { ProductVectors } from "../catalog/products.ts";
 import { type EntityConnector, SourceError } from "../sources/connector.ts";
 import { sourceNotSynced } from "../sources/entity-codes.ts";
 import { effectiveSource, type SourceDeps } from "../sources/entity-source.ts";
@@ -24,6 +25,7 @@ import { applyRecords } from "./apply.ts";
 /** The services of a pull. */
 export interface SyncDeps extends SourceDeps {
   readonly allStores: Parameters<typeof applyRecords>[0]["store"];
+  readonly textVectors: ProductVectors;
 }
 
 /** Records of a page. */
@@ -69,7 +71,7 @@ export async function startSync(
 
 /** Pulls the pages of a job that this process has, until it ends or another process has it. */
 export async function pullPages(deps: SyncDeps, job: JobRow, connector: EntityConnector): Promise<void> {
-  const { env, store } = deps;
+  const { env, store, textVectors } = deps;
   let { cursor, pages } = job;
   const seen = new Set<string>();
   try {
@@ -81,7 +83,8 @@ export async function pullPages(deps: SyncDeps, job: JobRow, connector: EntityCo
       if (next !== null && pages >= pagesMax) throw new SourceError(`the source has more than ${pagesMax} pages`);
       if (next !== null) seen.add(next);
       const status = next === null ? "done" : "running";
-      await applyRecords({ env, store: deps.allStores, tenantId: store.tenantId }, job.type, page.records, {
+      const to = { env, store: deps.allStores, tenantId: store.tenantId, textVectors };
+      await applyRecords(to, job.type, page.records, {
         more: ({ applied, skipped, failed }) => [
           advanceJobOp(store, job, { cursor: next, applied, skipped, failed, status, due_at: env.now() + pageMs }),
         ],

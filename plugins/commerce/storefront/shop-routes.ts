@@ -8,6 +8,7 @@ import { publicUrlOf } from "../../../http/public-url.ts";
 import { actorFails, type Route, type RouteRequest, route } from "../../../http/route.ts";
 import { approvalById } from "../../../storage/tables/approvals.ts";
 import { domainsOf, type FoundBrand } from "../brands/brand-table.ts";
+import { invalidImage } from "../catalog/picture.ts";
 import { storefrontNotFound, storefrontUnavailable } from "../core/shop-errors.ts";
 import { requireConsentSetting } from "../core/shop-settings.ts";
 import { sessionKeysOf, shopKeyMissing } from "./session-keys.ts";
@@ -24,7 +25,7 @@ import {
 } from "./shop-turn.ts";
 import { shopperOf, verifiedThread } from "./shopper.ts";
 import { brandOfRequest, openBrandOfRequest, type RequestHead, storefrontParam } from "./storefront-brand.ts";
-import { invalidImage, missingImage, pictureOf, searchByPicture, visualSearchUnset } from "./visual-search.ts";
+import { missingImage, pictureOf, searchByPicture, visualSearchUnset } from "./visual-search.ts";
 
 // The public routes of a storefront. Each exists twice: with the storefront in its path, and for the brand of the Host header.
 
@@ -148,6 +149,10 @@ const config = (path: string, params: ReturnType<typeof paramsOf>) =>
         storefront: Type.String({ examples: ["acme-shoes"] }),
         identity: Type.Object({}, { additionalProperties: true, examples: [{ greeting: "Hi!" }] }),
         consent: Type.Object({ required: Type.Boolean() }, { description: "Whether a purchase needs a consent." }),
+        features: Type.Object(
+          { visual_search: Type.Boolean() },
+          { description: "Whether a model of the server sees pictures.", examples: [{ visual_search: true }] },
+        ),
         endpoints: Type.Object({
           chat: Type.String({ examples: ["https://svc.example/shop/acme-shoes/chat"] }),
           stream: Type.String({ examples: ["https://svc.example/shop/acme-shoes/chat/stream"] }),
@@ -163,6 +168,7 @@ const config = (path: string, params: ReturnType<typeof paramsOf>) =>
         {
           ...{ id: brand.id, name: brand.name, storefront: brand.brand_tenant, identity },
           consent: { required: settingOf(context.settings, requireConsentSetting) },
+          features: { visual_search: context.seesImages || context.textVectors.seesImages },
           endpoints: { chat: `${shop}/chat`, stream: `${shop}/chat/stream` },
         },
         200,

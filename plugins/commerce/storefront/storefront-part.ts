@@ -1,4 +1,5 @@
 import { settingOf } from "../../../governance/settings/settings.ts";
+import { invalidImage } from "../catalog/picture.ts";
 import type { CommercePart } from "../core/part.ts";
 import { deleteIdleSessions } from "../orders/sessions.ts";
 import { shopKeyMissing } from "./session-keys.ts";
@@ -6,7 +7,7 @@ import { shopRoutes } from "./shop-routes.ts";
 import { shopBudget, shopRateLimit, shopSessionKeys, shopTotalRateLimit } from "./shop-settings.ts";
 import { invocationFailed, storefrontNotProvisioned } from "./shop-turn.ts";
 import { shopperPrefix } from "./shopper.ts";
-import { invalidImage, missingImage, visualSearchUnset } from "./visual-search.ts";
+import { missingImage, visualSearchUnset } from "./visual-search.ts";
 import { widgetRoutes } from "./widget-routes.ts";
 
 const dayMs = 24 * 60 * 60 * 1000;

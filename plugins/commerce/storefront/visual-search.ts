@@ -1,26 +1,22 @@
 import { Readable } from "node:stream";
-import { ImageFailure, ImageProcesses } from "../../../actors/tools/images/image-process.ts";
-import type { Env } from "../../../bus/env.ts";
 import { type PluginErrorCode, SvcError } from "../../../bus/errors.ts";
 import type { HttpContext } from "../../../http/context.ts";
 import type { RouteRequest } from "../../../http/route.ts";
 import { endOfTurn } from "../../../http/streams/turns.ts";
-import { imageTypeOf } from "../../../storage/files/image-type.ts";
 import type { FoundBrand } from "../brands/brand-table.ts";
-import { searchProducts } from "../catalog/catalog-search.ts";
+import { type ProductQuery, searchProducts } from "../catalog/catalog-search.ts";
+import { smallCopy } from "../catalog/picture.ts";
 import { productOf } from "../catalog/products.ts";
 import { withPublicPrices } from "../pricing/price-lookup.ts";
 import { invocationFailed } from "./shop-turn.ts";
 import { newThread, shopperOf } from "./shopper.ts";
 
-// Finds products by a picture: a model that sees describes it, and its words are searched (decision 283). The picture is decoded in a
-// process of its own, and the model gets a small copy.
+// Finds products by a picture (decision 283). If the embedder sees images, the picture's vector is compared with those of products; else a
+// model that sees describes the picture, and its words are searched.
 
 /** Max bytes of a picture. */
 const imageBytesMax = 8 * 1024 * 1024;
-const sideMax = 768;
 const wordsMax = 200;
-const seconds = 30;
 const manifest = "shop-eyes";
 
 export const missingImage: PluginErrorCode = {
@@ -28,20 +24,13 @@ export const missingImage: PluginErrorCode = {
   status: 400,
   help: "The body has no file in the field image of multipart/form-data.",
 };
-export const invalidImage: PluginErrorCode = {
-  code: "invalid_image",
-  status: 400,
-  help: "The file is no GIF, JPEG, PNG or WebP image that can be decoded.",
-};
 export const visualSearchUnset: PluginErrorCode = {
   code: "visual_search_not_configured",
   status: 503,
-  help: "No model of the server sees pictures; see SVC_DEFAULT_VISION_MODEL_ID.",
+  help: "No model of the server sees pictures: neither its embedder nor SVC_DEFAULT_VISION_MODEL_ID.",
 };
 
 type AnyRequest = RouteRequest<unknown, unknown, unknown>;
-
-let processes: ImageProcesses | null = null;
 
 /** Returns the picture of a multipart body. Refuses with missing_image and payload_too_large. */
 export async function pictureOf({ rawBody, exchange }: Pick<AnyRequest, "rawBody" | "exchange">): Promise<Buffer> {
@@ -83,23 +72,23 @@ export async function searchByPicture(
   context: HttpContext,
 ): Promise<readonly object[]> {
   const small = await smallCopy(picture, brand.brand_tenant, context.env);
-  const words = await describe(request, brand, small, context);
   const store = context.store.tenant(brand.brand_tenant);
-  const rows = await searchProducts(store, words, {}, limit);
+  const rows = await searchProducts(store, await queryOf(request, brand, small, context), {}, limit);
   const priced = await withPublicPrices(store, rows, context.env.now());
   return [...priced.values()].map((row, at) => ({ ...productOf(row), score: 1 / (at + 1) }));
 }
 
-async function smallCopy(picture: Buffer, tenantId: string, env: Env): Promise<Buffer> {
-  if ((await imageTypeOf(picture)) === null) throw new SvcError(invalidImage);
-  processes ??= new ImageProcesses(env);
-  const work = { op: "resize", width: sideMax, height: sideMax, fit: "inside", format: "jpeg", quality: 80 } as const;
-  try {
-    return (await processes.run(tenantId, work, async () => picture, AbortSignal.timeout(seconds * 1000))).bytes;
-  } catch (error) {
-    if (error instanceof ImageFailure) throw new SvcError(invalidImage, {}, { cause: error });
-    throw error;
-  }
+async function queryOf(
+  request: AnyRequest,
+  brand: FoundBrand,
+  picture: Buffer,
+  context: HttpContext,
+): Promise<ProductQuery> {
+  const { textVectors } = context;
+  const vector = await textVectors.ofImage(brand.brand_tenant, picture);
+  if (vector !== null) return { words: "", vector };
+  const words = await describe(request, brand, picture, context);
+  return { words, vector: await textVectors.ofQuery(brand.brand_tenant, words) };
 }
 
 /** Returns the words of a model about the picture. */

@@ -15,6 +15,7 @@ import { plainIdentity } from "../../../plugins/commerce/brands/identity.ts";
 import { importCatalog, reindexCatalog } from "../../../plugins/commerce/catalog/catalog-import.ts";
 import { searchProducts } from "../../../plugins/commerce/catalog/catalog-search.ts";
 import { parseCatalog } from "../../../plugins/commerce/catalog/import-worker.ts";
+import { productCorpus } from "../../../plugins/commerce/catalog/product-vectors.ts";
 import {
   categoriesOf,
   pageBoundaries,
@@ -39,6 +40,8 @@ import {
 import { noteBuyerOp, noteCartOp, noteOriginOp, sessionOf } from "../../../plugins/commerce/orders/sessions.ts";
 import { migrate } from "../../../storage/migrate.ts";
 import type { Store } from "../../../storage/store/store.ts";
+import { storeVectors, vectorsAreOn } from "../../../storage/tables/vectors.ts";
+import { noVectors } from "../../support/no-vectors.ts";
 import { dialects, emptyDatabase, runStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
@@ -89,6 +92,9 @@ test("OPS-022 revisions of the shop are 0006 to 0018, and sort before 0100", () 
   assert.ok((plugin.migrations ?? []).every(({ name }) => name.startsWith("commerce_")));
 });
 
+const unitVector = (at: number) => new Float32Array(8).fill(0).with(at, 1);
+const inWords = (words: string) => ({ words, vector: null });
+
 for (const dialect of dialects)
   describe(`tables of the shop on ${dialect}`, () => {
     const atEnd = cleanup();
@@ -108,7 +114,7 @@ for (const dialect of dialects)
     const deps = () => ({
       env,
       store,
-      productsMax: 1_000,
+      ...{ productsMax: 1_000, textVectors: noVectors(env, store) },
       compute: { run: (_: unknown, task: never) => parseCatalog(task) },
     });
     const load = (tenantId: string, products: object[], mode: "upsert" | "replace" = "upsert") => {
@@ -120,9 +126,9 @@ for (const dialect of dialects)
       const lamp = { id: "L1", title: "Brass lamps", price_cents: 100, category: "Light", attrs: { colour: "green" } };
       await load("a", [lamp, { id: "L2", title: "Chair", price_cents: 200 }]);
       await load("b", [{ id: "L1", title: "Other", price_cents: 1 }]);
-      const found = await searchProducts(store.tenant("a"), "lamp green", { category: "Light" }, 5);
-      const foreign = await searchProducts(store.tenant("b"), "lamp", {}, 5);
-      const dear = await searchProducts(store.tenant("a"), "", { max_price_cents: 150 }, 5);
+      const found = await searchProducts(store.tenant("a"), inWords("lamp green"), { category: "Light" }, 5);
+      const foreign = await searchProducts(store.tenant("b"), inWords("lamp"), {}, 5);
+      const dear = await searchProducts(store.tenant("a"), inWords(""), { max_price_cents: 150 }, 5);
       const { imported, deactivated } = await load("a", [{ ...lamp, title: "Torch", category: "" }], "replace");
 
       assert.deepEqual(
@@ -135,13 +141,62 @@ for (const dialect of dialects)
         ["L1"],
       );
       assert.deepEqual([imported, deactivated], [1, 1]);
-      assert.deepEqual(await searchProducts(store.tenant("a"), "brass", {}, 5), []);
+      assert.deepEqual(await searchProducts(store.tenant("a"), inWords("brass"), {}, 5), []);
       assert.deepEqual(
-        (await searchProducts(store.tenant("a"), "torch", {}, 5)).map(({ id }) => id),
+        (await searchProducts(store.tenant("a"), inWords("torch"), {}, 5)).map(({ id }) => id),
         ["L1"],
       );
       assert.deepEqual(await categoriesOf(store.tenant("a"), 5), []);
-      assert.equal(await reindexCatalog(store, "a"), 2);
+      assert.equal(await reindexCatalog(store, "a", noVectors(env, store)), 2);
+    });
+
+    test("COM-018 SHOP-003 new texts of active products are queued for vectors, prices alone are not", async () => {
+      const tenant = store.tenant("vectors");
+      const model = { model: "m", dimensions: 8 };
+      const textVectors = { queuedModel: async () => model, wake() {} };
+      const bring = (...products: object[]) => {
+        const bytes = new TextEncoder().encode(JSON.stringify({ products }));
+        const task = { format: "json", bytes, currency: "usd", tenantId: "vectors" } as const;
+        return importCatalog(task, "upsert", { ...deps(), textVectors } as never);
+      };
+      const queued = async () => (await productCorpus.queued(tenant, 10)).map(({ text }) => text);
+      const embed = async () => {
+        const texts = await productCorpus.queued(tenant, 10);
+        const made = texts.map(({ key, ts }, at) => ({ key, ts, vector: unitVector(at) }));
+        await storeVectors(tenant, "products", model, made);
+      };
+      const nearFirst = async (filter: object) => {
+        if (!(await vectorsAreOn(store.system))) return [];
+        const query = { words: "", vector: { ...model, vector: unitVector(0) } };
+        return (await searchProducts(tenant, query, filter, 5)).map(({ id }) => id);
+      };
+      const lamp = { id: "L", title: "Lamp", price_cents: 1, category: "Light", attrs: { colour: "green", on: true } };
+
+      await bring(
+        lamp,
+        { id: "C", title: "Chair", price_cents: 1 },
+        { id: "X", title: "Off", price_cents: 1, active: false },
+      );
+      const first = await queued();
+      await embed();
+      await bring({ ...lamp, price_cents: 2 });
+      const repriced = await queued();
+      const near = await nearFirst({});
+      const cheap = await nearFirst({ max_price_cents: 1 });
+      await bring({ ...lamp, title: "Torch" });
+      const renamed = await queued();
+      await bring({ id: "X", title: "Off", price_cents: 1 });
+      const activated = await queued();
+      await reindexCatalog(store, "vectors", textVectors);
+
+      assert.deepEqual(first, ["Lamp\nLight\ncolour: green", "Chair"]);
+      assert.deepEqual(repriced, []);
+      assert.deepEqual(renamed, ["Torch\nLight\ncolour: green"]);
+      assert.deepEqual(activated, ["Torch\nLight\ncolour: green", "Off"]);
+      assert.deepEqual(await queued(), ["Torch\nLight\ncolour: green", "Chair", "Off"]);
+      if (await vectorsAreOn(store.system)) assert.deepEqual([near, cheap], [["L", "C"], ["C"]]);
+      const { embedded, queued: waiting } = await productCorpus.count(store, model);
+      assert.deepEqual([embedded, waiting], [1, 3]);
     });
 
     test("pages of products continue after an SKU, and boundaries name the last SKU before each page", async () => {
@@ -252,8 +307,9 @@ for (const dialect of dialects)
     });
 
     test("COM-008 a product keeps the time of its source, so a change from before its import is applied", async () => {
+      const to = { env, store, tenantId: "synced", textVectors: noVectors(env, store) };
       const put = (updated_at: number, title: string) =>
-        applyRecords({ env, store, tenantId: "synced" }, "product", [{ id: "P", title, price_cents: 1, updated_at }]);
+        applyRecords(to, "product", [{ id: "P", title, price_cents: 1, updated_at }]);
 
       const first = await put(1_000, "First");
       const newer = await put(2_000, "Newer");

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import { systemEnv } from "../../../bus/env.ts";
+import type { SvcError } from "../../../bus/errors.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import { readSettings } from "../../../governance/settings/settings.ts";
 import { allMigrations } from "../../../host/all-migrations.ts";
@@ -14,7 +15,7 @@ import {
   insertBuyerOp,
 } from "../../../plugins/commerce/b2b/accounts.ts";
 import { quoteById } from "../../../plugins/commerce/b2b/quotes.ts";
-import { acceptQuote, convertQuote, makeQuote, sendQuote } from "../../../plugins/commerce/b2b/quoting.ts";
+import { acceptQuote, convertQuote, makeQuote, presentQuote, sendQuote } from "../../../plugins/commerce/b2b/quoting.ts";
 import { pricedProducts } from "../../../plugins/commerce/cart/cart-tools.ts";
 import { importCatalog } from "../../../plugins/commerce/catalog/catalog-import.ts";
 import { parseCatalog } from "../../../plugins/commerce/catalog/import-worker.ts";
@@ -25,8 +26,10 @@ import { orderById } from "../../../plugins/commerce/orders/orders.ts";
 import { putRuleOp, type RuleRow } from "../../../plugins/commerce/pricing/price-tables.ts";
 import type { SourceDeps } from "../../../plugins/commerce/sources/entity-source.ts";
 import { migrate } from "../../../storage/migrate.ts";
-import type { Store } from "../../../storage/store/store.ts";
+import type { Store, TenantStore } from "../../../storage/store/store.ts";
+import { approvalById, decideOps } from "../../../storage/tables/approvals.ts";
 import { runs } from "../../support/effort.ts";
+import { noVectors } from "../../support/no-vectors.ts";
 import { emptyDatabase, runStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
@@ -69,7 +72,8 @@ describe("totals of a purchase", () => {
     const bytes = new TextEncoder().encode(JSON.stringify({ products }));
     const compute = { run: (_: unknown, task: never) => parseCatalog(task) };
     const task = { format: "json", bytes, currency: "usd", tenantId } as const;
-    await importCatalog(task, "upsert", { env, store, productsMax: 1_000, compute } as never);
+    const textVectors = noVectors(env, store);
+    await importCatalog(task, "upsert", { env, store, productsMax: 1_000, compute, textVectors } as never);
     const tenant = store.tenant(tenantId);
     const rows = rules.map(({ sku, ...rule }, at): RuleRow => {
       const scope = sku === null ? "catalog" : "product";
@@ -137,29 +141,63 @@ describe("totals of a purchase", () => {
     );
   });
 
+  const principal = { tenant_id: "x", sub: "clerk", scopes: ["*"], scheme: "api_key", issuer: "" } as const;
+  const acting = { principal, manifest: "", thread: "" } as never;
+
+  /** Makes the account `acme` of a tenant, and its buyer `bo`. */
+  async function addParty(tenant: TenantStore, discount_bps: number, spending_limit_cents: number): Promise<void> {
+    const account: AccountRow = {
+      ...{ id: "acme", ts: 1, name: "Acme", status: "active", payment_terms: "net30" },
+      ...{ credit_limit_cents: 99_999_999, discount_bps, currency: "usd", metadata: {}, version: 1 },
+    };
+    const buyer: BuyerRow = {
+      ...{ id: "bo", ts: 1, account_id: "acme", email: "", name: "Bo", role: "purchaser", subject: null },
+      ...{ spending_limit_cents, status: "active", version: 1 },
+    };
+    await tenant.write([insertAccountOp(tenant, account), insertBuyerOp(tenant, buyer)]);
+  }
+
+  test("B2B-001 a quote that expires while it waits for its approval is neither approved nor ordered", async () => {
+    const prices = skus.map(() => 1_000);
+    const given = { prices, rules: [], quantities: [1], taxBps: 0, shippingCents: 0, freeFrom: null };
+    const { tenant, services } = await filled(given);
+    await addParty(tenant, 0, 1);
+    let aheadMs = 0;
+    const clock = { ...env, id: () => env.id(), now: () => env.now() + aheadMs };
+    const deps = { ...services, env: clock, store: tenant } as unknown as SourceDeps;
+    const items = [{ product_id: "a", qty: 1 }];
+    const makeParked = async () => {
+      const { id } = await makeQuote(deps, acting, { account_id: "acme", buyer_id: "bo", items, notes: "" });
+      await sendQuote(deps, id, 1);
+      return acceptQuote(deps, acting, id);
+    };
+    const [waiting, approved] = [await makeParked(), await makeParked()];
+    const row = await approvalById(tenant, approved.approval_id ?? "");
+    assert.ok(row !== undefined && approved.valid_until !== null);
+    await tenant.write(decideOps(tenant, row.id, { decision: "approved", note: "", edited_args: null }, "boss"));
+
+    aheadMs = 86_400_001;
+    const late = await Promise.all([waiting, approved].map(({ id }) => presentQuote(deps, id)));
+
+    assert.ok(row.deadline <= approved.valid_until);
+    assert.deepEqual(
+      late.map((quote) => [quote?.status, quote?.approval_id]),
+      [
+        ["expired", null],
+        ["expired", null],
+      ],
+    );
+    for (const { id } of [waiting, approved])
+      for (const act of [() => acceptQuote(deps, acting, id), () => convertQuote(deps, acting, id)])
+        await assert.rejects(act, (error: SvcError) => error.code === "expired");
+  });
+
   test("B2B-002 quote, order and invoice agree to the cent", async () => {
     const discounts = fc.array(cents, { minLength: skus.length, maxLength: skus.length });
-    const principal = { tenant_id: "x", sub: "clerk", scopes: ["*"], scheme: "api_key", issuer: "" } as const;
-    const acting = { principal, manifest: "", thread: "" } as never;
     await fc.assert(
       fc.asyncProperty(shop, discounts, fc.integer({ min: 0, max: 5_000 }), async (given, offs, discount_bps) => {
         const { tenant, services } = await filled(given);
-        const account: AccountRow = {
-          ...{
-            id: "acme",
-            ts: 1,
-            name: "Acme",
-            status: "active",
-            payment_terms: "net30",
-            credit_limit_cents: 99_999_999,
-          },
-          ...{ discount_bps, currency: "usd", metadata: {}, version: 1 },
-        };
-        const buyer: BuyerRow = {
-          ...{ id: "bo", ts: 1, account_id: "acme", email: "", name: "Bo", role: "purchaser", subject: null },
-          ...{ spending_limit_cents: 99_999_999, status: "active", version: 1 },
-        };
-        await tenant.write([insertAccountOp(tenant, account), insertBuyerOp(tenant, buyer)]);
+        await addParty(tenant, discount_bps, 99_999_999);
         const deps = { ...services, store: tenant } as unknown as SourceDeps;
         const items = given.quantities.map((qty, at) => {
           return { product_id: skus[at] as string, qty, discount_cents: offs[at] };

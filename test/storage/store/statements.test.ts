@@ -24,8 +24,9 @@ const scanning = [
   "audit_heads_newest",
   "backlog_runs",
   "budget_spending_delete",
-  "document_hits",
   // An operator asks for the numbers of all tenants.
+  "commerce_product_vectors_count",
+  "document_hits",
   "document_vectors_count",
   "fibers_hold",
   "freezes_all",
