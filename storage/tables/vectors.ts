@@ -142,7 +142,7 @@ export async function storeVectors(
 }
 
 /** Declares statements of a corpus whose texts are rows of other tables. */
-export interface VectorSelection {
+interface VectorSelection {
   /** Queues the keys that a select returns as `key`, with their versions as `ts`. A queued key keeps its version. */
   readonly queue: Statement;
   /** Deletes the vectors of the keys that a select returns as `key`. */

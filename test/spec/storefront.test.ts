@@ -352,5 +352,8 @@ describe("storefronts", () => {
 
     assert.deepEqual(await statuses("shoes", 5), [200, 200, 200, 429, 429]);
     assert.deepEqual(await statuses("hats", 2), [200, 200]);
+    await server.restart({ SVC_SHOP_RATE_LIMIT: "0", SVC_SHOP_TOTAL_RATE_LIMIT: "2" });
+    assert.deepEqual(await statuses("shoes", 3), [200, 200, 429], "the rate of all addresses");
+    assert.deepEqual(await statuses("hats", 1), [200]);
   });
 });

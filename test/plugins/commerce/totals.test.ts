@@ -15,7 +15,13 @@ import {
   insertBuyerOp,
 } from "../../../plugins/commerce/b2b/accounts.ts";
 import { quoteById } from "../../../plugins/commerce/b2b/quotes.ts";
-import { acceptQuote, convertQuote, makeQuote, presentQuote, sendQuote } from "../../../plugins/commerce/b2b/quoting.ts";
+import {
+  acceptQuote,
+  convertQuote,
+  makeQuote,
+  presentQuote,
+  sendQuote,
+} from "../../../plugins/commerce/b2b/quoting.ts";
 import { pricedProducts } from "../../../plugins/commerce/cart/cart-tools.ts";
 import { importCatalog } from "../../../plugins/commerce/catalog/catalog-import.ts";
 import { parseCatalog } from "../../../plugins/commerce/catalog/import-worker.ts";
