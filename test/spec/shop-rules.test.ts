@@ -397,6 +397,17 @@ describe("the rules of a shop", () => {
   });
 });
 
+test("SHOP-001 COM-006 without stored manifests and a payment provider, brands and events are 503", async (t) => {
+  const more = { SVC_COMMERCE_ENABLED: "true", SVC_MANIFEST_SOURCE: "bundled" };
+  const server = await startServer({ atEnd: cleanup(t), env: { ...env, ...more } });
+
+  const brand = await server.post("/brands", { id: "x", name: "X" }, { key: keys.owner });
+  const event = await server.post("/commerce/stripe/webhook", "{}", { headers: { "stripe-signature": "t=1,v1=0" } });
+
+  assert.deepEqual([brand.status, brand.json.error], [503, "shop_not_configured"]);
+  assert.deepEqual([event.status, event.json.error], [503, "payments_not_configured"]);
+});
+
 test("without the shop its routes, tools and manifests are absent", async (t) => {
   const server = await startServer({ atEnd: cleanup(t), env: { ...env, SVC_COMMERCE_ENABLED: "false" } });
   const { owner: key } = keys;

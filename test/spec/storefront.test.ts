@@ -330,18 +330,6 @@ describe("storefronts", () => {
     assert.deepEqual([own.status, unbounded.status], [200, 200]);
   });
 
-  test("SHOP-007 without a model that sees, the config has no visual search, and the route is 503", async () => {
-    await server.restart({ SVC_DEFAULT_VISION_MODEL_ID: "" });
-    const { json } = await server.get("/shop/shoes/config");
-    const form = new FormData();
-    form.append("image", new Blob([padded() as Uint8Array<ArrayBuffer>], { type: "image/png" }), "p.png");
-    const answer = await fetch(`${server.url}/shop/shoes/visual-search`, { method: "POST", body: form });
-
-    assert.deepEqual(json.features, { visual_search: false });
-    assert.equal(answer.status, 503);
-    assert.match(await answer.text(), /"visual_search_not_configured"/);
-  });
-
   test("LIM-015 the rate of one storefront is used up alone", async () => {
     await server.restart({ SVC_SHOP_RATE_LIMIT: "3", SVC_RATE_LIMIT_WINDOW_SECONDS: "3600" });
     const statuses = async (brand: string, count: number) => {
@@ -352,8 +340,19 @@ describe("storefronts", () => {
 
     assert.deepEqual(await statuses("shoes", 5), [200, 200, 200, 429, 429]);
     assert.deepEqual(await statuses("hats", 2), [200, 200]);
-    await server.restart({ SVC_SHOP_RATE_LIMIT: "0", SVC_SHOP_TOTAL_RATE_LIMIT: "2" });
+    await server.restart({ SVC_SHOP_RATE_LIMIT: "0", SVC_SHOP_TOTAL_RATE_LIMIT: "2", SVC_DEFAULT_VISION_MODEL_ID: "" });
     assert.deepEqual(await statuses("shoes", 3), [200, 200, 429], "the rate of all addresses");
     assert.deepEqual(await statuses("hats", 1), [200]);
+  });
+
+  test("SHOP-007 without a model that sees, the config has no visual search, and the route is 503", async () => {
+    const { json } = await server.get("/shop/hats/config");
+    const form = new FormData();
+    form.append("image", new Blob([padded() as Uint8Array<ArrayBuffer>], { type: "image/png" }), "p.png");
+    const answer = await fetch(`${server.url}/shop/hats/visual-search`, { method: "POST", body: form });
+
+    assert.deepEqual(json.features, { visual_search: false });
+    assert.equal(answer.status, 503);
+    assert.match(await answer.text(), /"visual_search_not_configured"/);
   });
 });

@@ -16,8 +16,9 @@ const ProductId = Type.String({ minLength: 1, maxLength: 128, description: "The 
 const taint = ["catalog"];
 
 /** Returns the place of the cart of a call; null in a turn without a thread. */
-export function placeOf({ bus, env, store, threadSuffix }: PluginToolContext): CartPlace | null {
-  return threadSuffix === null ? null : { bus, env, store, suffix: threadSuffix };
+export function placeOf({ bus, env, store, threadSuffix, settings }: PluginToolContext): CartPlace | null {
+  if (threadSuffix === null) return null;
+  return { bus, env, store, suffix: threadSuffix, taxBps: settingOf(settings, taxBpsSetting) };
 }
 
 const noThread = toolError("not_found", "there is no cart without a conversation");

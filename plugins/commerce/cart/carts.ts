@@ -22,6 +22,8 @@ export interface CartPlace {
   readonly store: TenantStore;
   /** Suffix of the thread. */
   readonly suffix: string;
+  /** The tax in the totals of its records. */
+  readonly taxBps: number;
 }
 
 /** Returns the full id of the thread of a cart. */
@@ -94,8 +96,8 @@ async function record(
   after: number,
   cleared: readonly string[],
 ): Promise<Cart> {
-  const { bus, env, store, suffix } = place;
-  const totals = cartTotals(items);
+  const { bus, env, store, suffix, taxBps } = place;
+  const totals = cartTotals(items, { tax_bps: taxBps });
   const data = toJsonText({ items, currency, cleared, ...totals });
   const { seq } = await bus.ask(threadAddress(store.tenantId, suffix), "record", { type: recordType, data, after });
   const cart = { version: seq, items, currency };

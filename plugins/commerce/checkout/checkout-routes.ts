@@ -35,7 +35,7 @@ const webhook = route({
     const event = await readPaymentEvent(rawBody, signature, [secret]);
     if (event === null) throw new SvcError(unsignedPayment);
     const { applyPaymentEvent } = await import("./payment-events.ts");
-    await applyPaymentEvent(event, { bus, env, store, mask });
+    await applyPaymentEvent(event, { bus, env, store, mask, settings });
     return json({ received: true });
   },
 });

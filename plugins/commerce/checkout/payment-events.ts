@@ -3,10 +3,12 @@ import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { auditOp } from "../../../governance/audit.ts";
 import type { SecretMask } from "../../../governance/secret-mask.ts";
+import { type Settings, settingOf } from "../../../governance/settings/settings.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { clearPaid } from "../cart/carts.ts";
 import { giveStockOp, raiseOp, takeStockOp } from "../catalog/products.ts";
 import { isCents, lessCents } from "../core/money.ts";
+import { taxBpsSetting } from "../core/shop-settings.ts";
 import type { PaymentEvent } from "../core/stripe.ts";
 import {
   insertAttributionOp,
@@ -30,6 +32,7 @@ export interface PaymentDeps {
   readonly env: Env;
   readonly store: Store;
   readonly mask: SecretMask;
+  readonly settings: Settings;
 }
 
 const attemptsMax = 8;
@@ -60,11 +63,12 @@ export async function applyPaymentEvent(event: PaymentEvent, deps: PaymentDeps):
 }
 
 /** Takes the lines of a paid order out of the cart. Until this has happened, they count as gone. */
-async function leaveCart(store: TenantStore, orderId: string, { bus, env }: PaymentDeps): Promise<void> {
+async function leaveCart(store: TenantStore, orderId: string, { bus, env, settings }: PaymentDeps): Promise<void> {
   const order = await orderById(store, orderId);
   if (order === undefined || order.status !== "paid" || order.cleared === 1 || order.thread_id === "") return;
   const suffix = order.thread_id.slice(store.tenantId.length + 1);
-  await clearPaid({ bus, env, store, suffix }).catch(() => {});
+  const taxBps = settingOf(settings, taxBpsSetting);
+  await clearPaid({ bus, env, store, suffix, taxBps }).catch(() => {});
 }
 
 /** Returns the operations of an event on the order as it was read; null if the event means nothing to it. */

@@ -350,7 +350,7 @@ describe("registries in JSON", () => {
     [
       "SVC_MODEL_ROUTES",
       '{"m": {"provider": "openai", "model": "x", "kind": "embedding", "context_window": 4096}}',
-      /m has a key other than provider, model, kind, price$/,
+      /m has a key other than provider, model, kind, modalities, price$/,
     ],
     [
       "SVC_MODEL_ROUTES",

@@ -24,9 +24,8 @@ const scanning = [
   "audit_heads_newest",
   "backlog_runs",
   "budget_spending_delete",
-  // An operator asks for the numbers of all tenants.
-  "commerce_product_vectors_count",
   "document_hits",
+  // An operator asks for the numbers of all tenants.
   "document_vectors_count",
   "fibers_hold",
   "freezes_all",
