@@ -300,6 +300,7 @@ describe("the shop", () => {
     );
     assert.deepEqual(recorded.map(({ status }: { status: string }) => status).sort(), ["paid", "paid_twice"]);
     assert.equal((await json(thread, "order_status", { order_id: made.order_id })).status, "paid");
+    assert.equal((await json(newThread(), "order_status", { order_id: made.order_id })).status, "paid", "a member's");
     assert.match(await use(newThread(), "order_status", { order_id: made.order_id }, keys.shopper), /not_found/);
     assert.equal((await server.get(`/commerce/orders/${made.order_id}`, { key: keys.stranger })).status, 404);
   });

@@ -1,6 +1,7 @@
 import { defineTool, type ToolResult, toolError } from "../../../actors/tools/tool.ts";
 import { Type } from "../../../bus/type.ts";
 import { auditOp } from "../../../governance/audit.ts";
+import { hasScopes } from "../../../governance/auth/scopes.ts";
 import { settingOf } from "../../../governance/settings/settings.ts";
 import type { PluginToolContext } from "../../plugin.ts";
 import { brandOfTenant } from "../brands/brand-table.ts";
@@ -274,7 +275,7 @@ const orderStatus = defineTool({
     const place = placeOf(context);
     const isOwn = place !== null && order?.thread_id === threadOf(place);
     // Only members of the tenant may read an order of another conversation.
-    const isMember = principal.scheme !== "anonymous" && principal.scopes.includes("orders:read");
+    const isMember = principal.scheme !== "anonymous" && hasScopes(principal, ["orders:read"]);
     if (order === undefined || !(isOwn || isMember)) return toolError("not_found", "there is no order with this id");
     const { id, status, total_cents, currency, items, ts: created_at } = order;
     return { text: JSON.stringify({ id, status, total_cents, currency, items, created_at }), taint: ["catalog"] };
