@@ -38,7 +38,7 @@ export interface Embedder {
 export const dimensionsMax = 16_384;
 export const floatBytes = 4;
 
-/** Tokens of an image: providers count one for each tile, of which a small image has a few. */
+/** Max tokens of a small image. Providers count up to a thousand for each of its tiles. */
 const imageTokens = 4_000;
 
 /** Estimates the tokens of inputs if the provider does not report them. */

@@ -33,7 +33,6 @@ export const moreServers: Readonly<Record<string, MoreServers>> = {
   "test/spec/background-tasks.test.ts": { max: 16, reason: "Most tests kill a server, to see what the next one does." },
   "test/spec/delegation-waits.test.ts": { max: 12, reason: "Most tests kill a server, to see what the next one does." },
   "test/spec/queues.test.ts": { max: 8, reason: "The names of queues and the secret of consumers are settings." },
-  "test/spec/storefront.test.ts": { max: 7, reason: "Rates, budgets and models that see are settings." },
   "test/spec/system.test.ts": { max: 18, reason: "Probes and the reference depend on settings and broken parts." },
 };
 

@@ -323,15 +323,14 @@ describe("storefronts", () => {
     const budgets = JSON.stringify([{ id: "own", tenant: "shoes", period: "day", tokens: 1_000_000 }]);
     await server.restart({ SVC_SHOP_DAILY_TOKENS: "1", SVC_BUDGETS: budgets });
     const own = await server.post("/shop/shoes/chat", say("hi"));
-    await server.restart({ SVC_SHOP_DAILY_TOKENS: "0", SVC_BUDGETS: "" });
-    const unbounded = await server.post("/shop/shoes/chat", say("hi"));
 
     assert.equal(spent.error, "budget_exceeded:commerce:shoppers");
-    assert.deepEqual([own.status, unbounded.status], [200, 200]);
+    assert.equal(own.status, 200);
   });
 
   test("LIM-015 the rate of one storefront is used up alone", async () => {
-    await server.restart({ SVC_SHOP_RATE_LIMIT: "3", SVC_RATE_LIMIT_WINDOW_SECONDS: "3600" });
+    const unbounded = { SVC_SHOP_DAILY_TOKENS: "0", SVC_BUDGETS: "" };
+    await server.restart({ ...unbounded, SVC_SHOP_RATE_LIMIT: "3", SVC_RATE_LIMIT_WINDOW_SECONDS: "3600" });
     const statuses = async (brand: string, count: number) => {
       const all = [];
       for (let at = 0; at < count; at++) all.push((await server.post(`/shop/${brand}/chat`, say("hi"))).status);

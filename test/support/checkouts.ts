@@ -214,7 +214,7 @@ export async function buyAll(shops: Shops, count: number, product: string) {
 /** Max waits for one step after the last kill: a server that starts again refuses or loses requests. */
 const waitsMax = 6;
 
-/** Repeats a step until it returns something. `kills` is the number of kills so far, each of which may undo a step. */
+/** Repeats a step until it returns a value. `kills` returns the number of kills so far; a kill may undo a step. */
 async function until<T>(what: string, step: () => Promise<T | undefined>, kills: () => number): Promise<T> {
   let seen = kills();
   for (let waits = 1; ; waits++)
