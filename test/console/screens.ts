@@ -9,7 +9,7 @@ import { skillText } from "../support/skills.ts";
 import { evil, type SharedConsole } from "./shared.ts";
 
 export function screenTests(shared: SharedConsole): void {
-  const { keys, open, post, put, ready } = shared;
+  const { keys, leave, open, post, put, ready, visit } = shared;
 
   test("asks for a key, refuses a wrong one, and keeps a right one in the tab only", async (t) => {
     if (!ready(t)) return;
@@ -36,7 +36,7 @@ export function screenTests(shared: SharedConsole): void {
 
   test("Chat streams an answer with its thoughts, calls and steps", async (t) => {
     if (!ready(t)) return;
-    const page = await open({ key: keys.admin, at: "#/chat?manifest=talk" });
+    const page = await visit("#/chat?manifest=talk");
     await say(page, "What is 6 * 7?");
 
     await page.getByText("The answer is 42.").waitFor();
@@ -48,23 +48,23 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByText("Thoughts").waitFor();
     await page.getByText("0 of 1 steps").waitFor();
     assert.deepEqual(await findProblems(page), []);
-    await page.close();
+    leave(page);
   });
 
   test("Chat decides an approval inline", async (t) => {
     if (!ready(t)) return;
-    const page = await open({ key: keys.admin, at: "#/chat?manifest=sums" });
+    const page = await visit("#/chat?manifest=sums");
     await say(page, "What is 1 + 1?");
 
     await page.getByRole("button", { name: "Approve" }).click();
 
     await page.getByText("It is 2.").waitFor();
-    await page.close();
+    leave(page);
   });
 
   test("Chat edits a message, and goes back to the other branch", async (t) => {
     if (!ready(t)) return;
-    const page = await open({ key: keys.admin, at: "#/chat?manifest=talk" });
+    const page = await visit("#/chat?manifest=talk");
     await say(page, "First");
     await page.getByText("The answer is 42.").waitFor();
     await say(page, "Second");
@@ -79,12 +79,12 @@ export function screenTests(shared: SharedConsole): void {
 
     await page.getByText("Second", { exact: true }).waitFor();
     await page.getByText("1 / 2").waitFor();
-    await page.close();
+    leave(page);
   });
 
   test("Chat shows hostile texts as text", async (t) => {
     if (!ready(t)) return;
-    const page = await open({ key: keys.admin, at: "#/chat?manifest=evil" });
+    const page = await visit("#/chat?manifest=evil");
     const asked: string[] = [];
     page.on("request", (request) => asked.push(request.url()));
     await say(page, evil);
@@ -95,13 +95,13 @@ export function screenTests(shared: SharedConsole): void {
     assert.equal(await page.locator("main :is(script, iframe, style, img, form[action])").count(), 0);
     assert.equal(await page.locator("main a[href^='javascript']").count(), 0);
     for (const url of asked) assert.ok(url.startsWith(shared.server.url) || url.startsWith("blob:"), url);
-    await page.close();
+    leave(page);
   });
 
   test("Threads finds, opens, exports and deletes", async (t) => {
     if (!ready(t)) return;
     for (const id of ["apples", "pears"]) await post("/chat", turn("talk", `How many ${id}?`, { thread_id: id }));
-    const page = await open({ key: keys.admin, at: "#/threads" });
+    const page = await visit("#/threads");
     await page.getByText("How many pears?").waitFor();
     assert.deepEqual(await findProblems(page), []);
 
@@ -120,13 +120,13 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByText("How many pears?").waitFor({ state: "detached" });
     await page.getByRole("link", { name: /How many apples/ }).click();
     await page.getByText("The answer is 42.").waitFor();
-    await page.close();
+    leave(page);
   });
 
   test("Inbox approves with edited arguments, and shows what was decided", async (t) => {
     if (!ready(t)) return;
     await post("/chat", turn("gated", "Add them.", { thread_id: "gated" }));
-    const page = await open({ key: keys.admin, at: "#/inbox", width: 390 });
+    const page = await visit("#/inbox", 390);
     await page.getByText("May calculator run?").first().waitFor();
     assert.deepEqual(await findProblems(page), []);
 
@@ -140,13 +140,13 @@ export function screenTests(shared: SharedConsole): void {
 
     await page.getByText("“rather this”").waitFor();
     await page.getByText("2 + 2").waitFor();
-    await page.close();
+    leave(page);
   });
 
   test("Inbox and Run show the untrusted sources of a call", async (t) => {
     if (!ready(t)) return;
     const { json } = await post("/chat", turn("tainted", "Read it.", { thread_id: "tainted" }));
-    const page = await open({ key: keys.admin, at: "#/inbox" });
+    const page = await visit("#/inbox");
     const request = page.locator(".inbox-item", { hasText: "tainted" });
     await request.getByText("from file").waitFor();
     await request.getByText("What the agent has read from outside").click();
@@ -162,13 +162,13 @@ export function screenTests(shared: SharedConsole): void {
       .first()
       .waitFor();
     assert.deepEqual(await findProblems(page), []);
-    await page.close();
+    leave(page);
   });
 
   test("Runs leads to a run with its time axis, its requests and a comparison", async (t) => {
     if (!ready(t)) return;
     for (const id of ["one", "two"]) await post("/chat", turn("batch", `Sum ${id}`, { thread_id: id }));
-    const page = await open({ key: keys.admin, at: "#/runs?status=completed" });
+    const page = await visit("#/runs?status=completed");
     await page.getByText("two").waitFor();
     await page.getByText("one", { exact: true }).waitFor();
     assert.deepEqual(await findProblems(page), []);
@@ -189,7 +189,7 @@ export function screenTests(shared: SharedConsole): void {
       "the message to send again",
       async () => (await page.locator("textarea").inputValue()) === "Sum two",
     );
-    await page.close();
+    leave(page);
   });
 
   test("Workflows draws a graph, starts a run and follows it to its end", async (t) => {
@@ -212,7 +212,7 @@ export function screenTests(shared: SharedConsole): void {
       outputs: { text: "$steps.send.text" },
     };
     await put("/workflows/greeting", { name: "Greeting", definition });
-    const page = await open({ key: keys.admin, at: "#/workflows" });
+    const page = await visit("#/workflows");
     await page.getByRole("button", { name: /^check/ }).waitFor();
     assert.equal(await page.locator(".flow-arrow").count(), 3);
     assert.deepEqual(await findProblems(page), []);
@@ -240,7 +240,7 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByRole("region", { name: "Transcript" }).getByText("Greet Ann.").waitFor();
     assert.deepEqual(await findProblems(page), []);
     assert.equal(await page.evaluate("window.pwned"), undefined);
-    await page.close();
+    leave(page);
   });
 
   test("Workflows cancels a run, and shows one of an old or deleted workflow", async (t) => {
@@ -257,7 +257,7 @@ export function screenTests(shared: SharedConsole): void {
     const watching = await open({ key: keys.reader, at });
     await watching.getByRole("button", { name: /^rest.*waiting/ }).waitFor();
     assert.equal(await watching.getByRole("button", { name: "Cancel the run" }).count(), 0);
-    const page = await open({ key: keys.admin, at, width: 390 });
+    const page = await visit(at, 390);
     await page.getByRole("button", { name: "Cancel the run" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Cancel the run" }).click();
 
@@ -273,7 +273,7 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByText("The workflow was deleted.").waitFor();
     await page.locator(".flow-arrow").waitFor({ state: "attached" });
     assert.deepEqual(await findProblems(page), []);
-    await page.close();
+    leave(page);
     await watching.close();
   });
 
@@ -281,7 +281,7 @@ export function screenTests(shared: SharedConsole): void {
     if (!ready(t)) return;
     const manifest = { metadata: { name: "stored" }, spec: { tools: ["calculator"] } };
     await put("/manifests/stored", { manifest, comment: "the first" });
-    const page = await open({ key: keys.admin, at: "#/agents/stored" });
+    const page = await visit("#/agents/stored");
     await page.getByRole("cell", { name: "reads" }).waitFor();
     assert.deepEqual(await findProblems(page), []);
 
@@ -311,13 +311,13 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByRole("dialog").getByRole("button", { name: "Activate" }).click();
 
     await page.getByRole("rowheader", { name: /^1 active/ }).waitFor();
-    await page.close();
+    leave(page);
   });
 
   test("Knowledge adds a document, finds it, and forgets and restores a memory", async (t) => {
     if (!ready(t)) return;
     await post("/memory", { content: "The customer likes tea.", manifest_id: "talk" });
-    const page = await open({ key: keys.admin, at: "#/knowledge" });
+    const page = await visit("#/knowledge");
     await page.getByText("No document yet").waitFor();
     await page.getByRole("button", { name: "Add a document" }).click();
     const text = {
@@ -339,13 +339,13 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByRole("button", { name: "Restore" }).click();
     await page.getByRole("button", { name: "Forget" }).waitFor();
     assert.deepEqual(await findProblems(page), []);
-    await page.close();
+    leave(page);
   });
 
   test("Usage, Audit and Health show what the server counts", async (t) => {
     if (!ready(t)) return;
     await post("/chat", turn("talk", "Count this."));
-    const page = await open({ key: keys.admin, at: "#/usage" });
+    const page = await visit("#/usage");
     await page.getByRole("rowheader", { name: "talk" }).waitFor();
     assert.deepEqual(await findProblems(page), []);
 
@@ -363,7 +363,7 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByText("works").first().waitFor();
 
     assert.deepEqual(await findProblems(page), []);
-    await page.close();
+    leave(page);
   });
 
   test("Skills publishes and rejects drafts after a review, and accepts feedback", async (t) => {
@@ -377,7 +377,7 @@ export function screenTests(shared: SharedConsole): void {
       ...{ parent_version: "0.1.0", reason: `Slower ${evil}` },
     });
     await post("/skill-library/pouring/feedback", { body: `Say how high. ${evil}` });
-    const page = await open({ key: keys.admin, at: "#/skills" });
+    const page = await visit("#/skills");
     await page.getByRole("link", { name: /pouring 0.1.1/ }).waitFor();
     assert.deepEqual(await findProblems(page), []);
     await page.getByRole("link", { name: /pouring 0.1.1/ }).click();
@@ -411,13 +411,13 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByRole("button", { name: "Accept only" }).click();
     await page.getByText("No feedback is pending").waitFor();
     assert.equal(await page.evaluate("window.pwned"), undefined);
-    await page.close();
+    leave(page);
   });
 
   test("Quality makes items of a question and of a thread, runs them, and compares two runs", async (t) => {
     if (!ready(t)) return;
     await post("/chat", turn("talk", `Rate this ${evil}`, { thread_id: "rated" }));
-    const page = await open({ key: keys.admin, at: "#/quality" });
+    const page = await visit("#/quality");
     await page.getByLabel("New dataset").fill("tea");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("textbox", { name: "Question" }).fill("What is 6 * 7?");
@@ -444,7 +444,7 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByRole("link", { name: /plain\s+on tea/ }).waitFor();
     assert.deepEqual(await findProblems(page), []);
     assert.equal(await page.evaluate("window.pwned"), undefined);
-    await page.close();
+    leave(page);
   });
 
   test("offers a caller who may only read no way to write", async (t) => {

@@ -1,4 +1,5 @@
 import { before, type TestContext } from "node:test";
+import type { Page } from "playwright-core";
 import { calls, gate, inTurn, says, startMock } from "../support/chat.ts";
 import { findChromium } from "../support/chromium.ts";
 import { openConsole, startConsoleBrowser } from "../support/console-browser.ts";
@@ -20,6 +21,8 @@ export const evil =
   '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script><iframe srcdoc="<script>parent.pwned=1</script>"></iframe>' +
   "[click](javascript:window.pwned=1) ![x](https://evil.example/p.png) <style>body{display:none}</style>";
 
+const desktop = 1280;
+
 const { env: keyEnv, keys } = apiKeys({
   admin: { sub: "ada", scopes: ["*"] },
   reader: { sub: "vic", scopes: ["chat:read", "workflows:read"] },
@@ -33,6 +36,8 @@ export function sharedConsole() {
   before(async () => {
     if (executable !== null) started = await start(executable, atEnd);
   });
+  let idle: Page | null = null;
+  const open = (options: Options = {}, at = started.server.url) => openConsole(started.browser, { url: at }, options);
   const send = (method: string) => (path: string, body: object) =>
     started.server.request(method, path, { key: keys.admin, body });
   return {
@@ -48,10 +53,30 @@ export function sharedConsole() {
     finishSlow: () => started.half.open(),
     ready: (t: TestContext) => has(t, executable !== null, "needs Chromium: apt-get install chromium"),
     /** Opens the console in a tab of its own, by default at the server's own address. */
-    open: (options: Options = {}, at = started.server.url) => openConsole(started.browser, { url: at }, options),
+    open,
+    /** Shows a screen to the admin, in the tab that the last test left if there is one: a load of the page costs a second. */
+    async visit(at: string, width = desktop): Promise<Page> {
+      const page = idle;
+      idle = null;
+      if (page === null) return open({ key: keys.admin, at, width });
+      await page.setViewportSize({ width, height: 800 });
+      const isSame = screenOf(page.url()) === screenOf(at);
+      await page.goto(`${started.server.url}/console${at}`);
+      // The parts of a screen keep what a person chose in them, so another test loads it again.
+      if (isSame) await page.reload();
+      return page;
+    },
+    /** Leaves the tab to the next test. A test that fails keeps its tab. */
+    leave(page: Page): void {
+      idle = page;
+    },
     post: send("POST"),
     put: send("PUT"),
   };
+}
+
+function screenOf(url: string): string {
+  return /#\/(\w+)/.exec(url)?.[1] ?? "";
 }
 
 async function start(executable: string, atEnd: Cleanup) {

@@ -12,7 +12,7 @@ const products = [
 ];
 
 export function shopTests(shared: SharedConsole): void {
-  const { keys, open, post, ready } = shared;
+  const { keys, leave, open, post, ready, visit } = shared;
   const get = (path: string) => shared.server.get(path, { key: keys.admin });
 
   /** True if a keyboard reaches the page and nothing is wider than a phone. */
@@ -24,7 +24,7 @@ export function shopTests(shared: SharedConsole): void {
 
   test("Catalog and Quotes say what to do where there is nothing", async (t) => {
     if (!ready(t)) return;
-    const page = await open({ key: keys.admin, at: "#/catalog", width: 360 });
+    const page = await visit("#/catalog", 360);
     await page.getByText("No brand yet").waitFor();
     await assertSound(page);
     await page.goto(`${shared.server.url}/console#/quotes`);
@@ -32,14 +32,14 @@ export function shopTests(shared: SharedConsole): void {
     await page.getByRole("button", { name: "Invoices" }).press("Enter");
     await page.getByText("No invoice yet").waitFor();
     await assertSound(page);
-    await page.close();
+    leave(page);
   });
 
   test("Catalog imports JSON and CSV, names broken rows, and builds the index anew", async (t) => {
     if (!ready(t)) return;
     const made = await post("/brands", { id: "lumen", name: "Lumen", brand_tenant: "acme" });
     assert.equal(made.status, 201, made.text);
-    const page = await open({ key: keys.admin, at: "#/catalog", width: 360 });
+    const page = await visit("#/catalog", 360);
     await page.getByText("No product yet").waitFor();
     const picker = page.getByLabel("File of products");
 
@@ -58,7 +58,7 @@ export function shopTests(shared: SharedConsole): void {
 
     await page.getByText("Indexed 3 products").waitFor();
     await assertSound(page);
-    await page.close();
+    leave(page);
   });
 
   test("Quotes moves a quote to its order and invoice by keyboard, and Orders shows it", async (t) => {
@@ -69,7 +69,7 @@ export function shopTests(shared: SharedConsole): void {
     const items = [{ product_id: "lamp", qty: 2 }];
     const quote = await post("/b2b/quotes", { account_id: "acme-inc", buyer_id: "bo", items, notes: evil });
     assert.equal(quote.status, 201, quote.text);
-    const page = await open({ key: keys.admin, at: "#/quotes", width: 360 });
+    const page = await visit("#/quotes", 360);
     await page.getByRole("link", { name: /acme-inc/ }).press("Enter");
 
     for (const [word, after] of [
@@ -97,15 +97,15 @@ export function shopTests(shared: SharedConsole): void {
 
     await page.getByText("No order is cancelled").waitFor();
     assert.equal((await get("/commerce/orders?status=paid")).json.items.length, 1);
-    await page.close();
+    leave(page);
   });
 
   test("Orders shows a failed read with its reason, and reads again", async (t) => {
     if (!ready(t)) return;
-    const page = await open({ key: keys.admin, at: "#/orders/order_unknown", width: 360 });
+    const page = await visit("#/orders/order_unknown", 360);
     await page.getByRole("alert").waitFor();
     await assertSound(page);
-    await page.close();
+    leave(page);
     const reader = await open({ key: keys.reader, at: "#/orders" });
     await reader.getByText("This key lacks").waitFor();
     await reader.close();
