@@ -23,8 +23,13 @@ const held = computed(() => new Set(who.value?.scopes ?? []));
 /** Opens the tab with the token of a sign-in that has ended, with the remembered key, or without one where the server needs none. */
 export async function start() {
   const end = takeEnd();
-  const methods = await call("GET /auth/methods").catch(() => null);
   const remembered = recall();
+  const asked = call("GET /auth/methods").catch(() => null);
+  if (end === null && remembered !== null) {
+    void asked.then((methods) => methods && offer(methods));
+    return signIn(remembered);
+  }
+  const methods = await asked;
   if (methods === null) return ask("The server does not answer. Reload the page when it runs.");
   offer(methods);
   // Any page can link to the end of a sign-in, so one that failed does not end the session of this tab.

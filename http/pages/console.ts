@@ -7,8 +7,9 @@ import type { KeptBody } from "../exchange/kept-body.ts";
 import type { Headers } from "../exchange/reply.ts";
 import { addedScreens, addedScreensModule, type OwnedAddition } from "./console-screens.ts";
 
-// The console: a page and its modules, and the modules of added screens. They are read once, compressed once and cached as bytes. Every module has the digest of all files in
-// its address, so browsers cache it without asking, and a page never mixes modules of two releases.
+// The console: a page and its modules, and the modules of added screens. They are read once and cached as bytes; each is compressed when it is
+// first asked for. Every module has the digest of all files in its address, so browsers cache it without asking, and a page never mixes
+// modules of two releases.
 
 /** The files of the console as served. */
 export interface ConsoleFiles {
@@ -17,8 +18,8 @@ export interface ConsoleFiles {
   readonly pageHeaders: Headers;
   /** Digest of all files: the first segment of their addresses. */
   readonly build: string;
-  /** By path below the digest, such as `console/screens/chat/chat.js`. */
-  readonly files: ReadonlyMap<string, ConsoleFile>;
+  /** Returns the file of a path below the digest, such as `console/screens/chat/chat.js`; undefined if there is none. */
+  file(path: string): Promise<ConsoleFile> | undefined;
 }
 
 /** A file that never changes under its address. */
@@ -68,42 +69,67 @@ const contentTypes: Readonly<Record<string, string>> = {
 /** The schema of manifests, by which the editor completes them. */
 const schema = "manifests/manifest.schema.json";
 
-/** Modules of the first screen, which the page announces so that a browser loads them at once. */
-const early = [
-  ...["core/html.js", "core/api.js", "core/session.js", "core/shell.js"],
-  ...["screens/screens.js", "screens/added.js"],
-];
+/** The module of the page, and that of the screen which opens first. The page announces all that they import, so that a browser loads it at once. */
+const entry = "console/main.js";
+const firstScreen = "console/screens/chat/chat.js";
 
 /** The style sheets in the order of their precedence. */
 const styles = ["tokens", "base", "parts", "screens"];
 
 async function readConsole(additions: readonly OwnedAddition[]): Promise<ConsoleFiles> {
-  const sources = new Map<string, Buffer>();
-  for (const folder of folders) {
-    const at = new URL(`../../${folder}`, import.meta.url);
-    for (const name of await namesIn(at)) sources.set(folder + name, await readFile(new URL(name, at)));
-  }
-  for (const { name: owner, folder } of additions)
-    for (const name of await namesIn(folder))
-      if (name.endsWith(".js")) sources.set(`plugins/${owner}/${name}`, await readFile(new URL(name, folder)));
-  if (additions.length > 0) sources.set(addedScreensModule, Buffer.from(addedScreens(additions)));
-  sources.set(schema, await readFile(new URL(`../../${schema}`, import.meta.url)));
-  for (const name of packages)
-    sources.set(vendored(name), withoutMap(await readFile(new URL(import.meta.resolve(name)))));
-  const parts = new URL("./browser/dist/", import.meta.resolve("yaml/package.json"));
-  for (const name of await namesIn(parts)) sources.set(yaml + name, withoutMap(await readFile(new URL(name, parts))));
+  const sources = await sourcesWith(additions);
   const hash = createHash("sha256");
   for (const name of [...sources.keys()].sort()) hash.update(`${name}\0`).update(sources.get(name) ?? "");
   const build = hash.digest("hex").slice(0, 16);
-  const files = new Map<string, ConsoleFile>();
-  for (const [name, bytes] of sources)
-    files.set(name, { ...(await keptBytes(bytes)), contentType: String(contentTypes[extname(name)]) });
   const imports = Object.fromEntries(packages.map((name) => [name, `/console/${build}/${vendored(name)}`]));
   const own = { yaml: `/console/${build}/${yaml}index.js`, "svc/console/": `/console/${build}/console/` };
   const importMap = JSON.stringify({ imports: { ...imports, ...own } });
-  const page = Buffer.from(consolePage(build, importMap));
-  return { page: await keptBytes(page), pageHeaders: headersOf(importMap), build, files };
+  const page = Buffer.from(consolePage(build, importMap, sources));
+  const kept = new Map<string, Promise<ConsoleFile>>();
+  const file = (path: string) => {
+    const bytes = sources.get(path);
+    if (bytes === undefined) return undefined;
+    const made = kept.get(path) ?? keptFile(path, bytes);
+    kept.set(path, made);
+    return made;
+  };
+  return { page: await keptBytes(page), pageHeaders: headersOf(importMap), build, file };
 }
+
+/** Reads all files, by their path below the digest. */
+async function sourcesWith(additions: readonly OwnedAddition[]): Promise<Map<string, Buffer>> {
+  const root = (path: string) => new URL(`../../${path}`, import.meta.url);
+  const fromFolder = async (folder: URL, prefix: string, isServed = (_: string) => true) =>
+    (await namesIn(folder)).filter(isServed).map((name) => [prefix + name, readFile(new URL(name, folder))] as const);
+  const parts = new URL("./browser/dist/", import.meta.resolve("yaml/package.json"));
+  const isModule = (name: string) => name.endsWith(".js");
+  const lists = await Promise.all([
+    ...folders.map((folder) => fromFolder(root(folder), folder)),
+    ...additions.map(({ name: owner, folder }) => fromFolder(folder, `plugins/${owner}/`, isModule)),
+    [[schema, readFile(root(schema))] as const],
+    packages.map((name) => [vendored(name), readFile(new URL(import.meta.resolve(name))).then(withoutMap)] as const),
+    fromFolder(parts, yaml).then((files) => files.map(([name, bytes]) => [name, bytes.then(withoutMap)] as const)),
+  ]);
+  const read = lists.flat().map(async ([name, bytes]) => [name, await bytes] as const);
+  const sources = new Map(await Promise.all(read));
+  if (additions.length > 0) sources.set(addedScreensModule, Buffer.from(addedScreens(additions)));
+  return sources;
+}
+
+/** Returns a module and all modules that it imports, those that it loads later excepted. */
+function importedBy(module: string, sources: ReadonlyMap<string, Buffer>): Set<string> {
+  const found = new Set([module]);
+  for (const name of found)
+    for (const [, specifier = ""] of (sources.get(name)?.toString("utf8") ?? "").matchAll(importPattern)) {
+      const path = specifier.startsWith(".")
+        ? new URL(specifier, `http://x/${name}`).pathname.slice(1)
+        : vendored(specifier);
+      if (sources.has(path)) found.add(path);
+    }
+  return found;
+}
+
+const importPattern = /\b(?:from|import)\s*"([^"]+)"/g;
 
 /** Returns the policy of the page. It allows this server only, the import map by its hash, and no script or markup from text. */
 function headersOf(importMap: string): Headers {
@@ -124,10 +150,14 @@ function headersOf(importMap: string): Headers {
   return { "content-security-policy": policy.join("; ") };
 }
 
-function consolePage(build: string, importMap: string): string {
+function consolePage(build: string, importMap: string, sources: ReadonlyMap<string, Buffer>): string {
   const at = `/console/${build}/console`;
   const sheets = styles.map((name) => `<link rel="stylesheet" href="${at}/style/${name}.css">\n`).join("");
-  const preloads = early.map((name) => `<link rel="modulepreload" href="${at}/${name}">\n`).join("");
+  const first = importedBy(entry, sources);
+  const later = importedBy(firstScreen, sources).difference(first);
+  const preload = (attributes: string) => (name: string) =>
+    `<link rel="modulepreload"${attributes} href="/console/${build}/${name}">\n`;
+  const preloads = [...[...first].map(preload("")), ...[...later].map(preload(' fetchpriority="low"'))].join("");
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -167,6 +197,10 @@ function withoutMap(bytes: Buffer): Buffer {
 }
 
 const compress = promisify(gzip);
+
+async function keptFile(path: string, bytes: Buffer): Promise<ConsoleFile> {
+  return { ...(await keptBytes(bytes)), contentType: String(contentTypes[extname(path)]) };
+}
 
 async function keptBytes(plain: Buffer): Promise<KeptBody> {
   const gzipped = await compress(plain, { level: constants.Z_BEST_COMPRESSION });

@@ -44,7 +44,7 @@ const worker = (files: ReadFiles): Route =>
     reply: { description: "A script.", contentType: "text/javascript", example: "self.addEventListener()" },
     fails: ["not_found"],
     async handle({ exchange }) {
-      const found = (await files()).files.get("console/worker.js");
+      const found = await (await files()).file("console/worker.js");
       if (found === undefined) throw new SvcError("not_found");
       return keptReply(found, found.contentType, exchange.head.headers, { "cache-control": "no-cache" });
     },
@@ -89,10 +89,10 @@ function filesAt(segments: readonly string[], read: ReadFiles): Route {
     reply: { description: "The file.", contentType: "application/octet-stream", example: "body { margin: 0 }" },
     fails: ["not_found"],
     async handle({ params, exchange }) {
-      const { build, files } = await read();
+      const { build, file } = await read();
       const given = params as Readonly<Record<string, string>>;
-      const found = files.get(segments.map((name) => given[name]).join("/"));
-      if (given.build !== build || found === undefined) throw new SvcError("not_found");
+      const found = given.build === build ? await file(segments.map((name) => given[name]).join("/")) : undefined;
+      if (found === undefined) throw new SvcError("not_found");
       return keptReply(found, found.contentType, exchange.head.headers, { "cache-control": forever });
     },
   });

@@ -85,6 +85,20 @@ describe("/console", () => {
     assert.ok(total < gzippedBytesMax, `${total} bytes`);
   });
 
+  test("announces all modules of the page and its first screen, so that none waits for another", async () => {
+    const { imports } = JSON.parse(/<script type="importmap">(.*)<\/script>/.exec(text)?.[1] ?? "{}");
+    const announced = [...text.matchAll(/rel="modulepreload"[^>]* href="([^"]+)"/g)].map(([, path]) => path ?? "");
+
+    for (const own of ["/console/main.js", "/console/screens/chat/chat.js"])
+      assert.ok(announced.some((path) => path.endsWith(own)));
+    for (const path of announced)
+      for (const specifier of specifiersIn((await server.get(path)).text, /\b(?:from|import)\s*"([^"]+)"/g)) {
+        const needed = specifier.startsWith(".") ? new URL(specifier, `http://x${path}`).pathname : imports[specifier];
+        assert.ok(announced.includes(needed), `${path} imports ${specifier}`);
+      }
+    assert.ok(!announced.some((path) => path.endsWith("code-editor.js")));
+  });
+
   test("does not serve an unknown file, another release, or a file outside of its folders", async () => {
     const [, build = ""] = /\/console\/(\w+)\//.exec(text) ?? [];
 
@@ -125,8 +139,6 @@ describe("/console", () => {
   });
 });
 
-function specifiersIn(module: string): string[] {
-  return [...module.replace(/\/\*\*.*?\*\//gs, "").matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g)].map(
-    ([, specifier]) => specifier ?? "",
-  );
+function specifiersIn(module: string, pattern = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g): string[] {
+  return [...module.replace(/\/\*\*.*?\*\//gs, "").matchAll(pattern)].map(([, specifier]) => specifier ?? "");
 }
