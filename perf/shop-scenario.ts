@@ -26,7 +26,8 @@ export async function runShopScenario(lab: Lab): Promise<string[]> {
   const route = { provider: "openai", model, price: { input: 1, output: 1 } };
   const env = {
     ...{ SVC_MODEL_ROUTES: JSON.stringify({ [model]: route }), SVC_DEFAULT_MODEL_ID: model },
-    ...{ SVC_SHOP_RATE_LIMIT: "0", SVC_SHOP_DAILY_TOKENS: "0", ...lab.options.env },
+    ...{ SVC_SHOP_RATE_LIMIT: "0", SVC_SHOP_TOTAL_RATE_LIMIT: "0", SVC_SHOP_DAILY_TOKENS: "0" },
+    ...lab.options.env,
   };
   const targets = await lab.startTargets(["svc"], name, { env });
   try {
