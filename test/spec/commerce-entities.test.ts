@@ -449,37 +449,45 @@ describe("entities, monitoring and left carts", () => {
 
   test("TASK-013 COM-034 COM-035 a cart that was left for an hour is recorded and sent once", async () => {
     await request("POST", "/brands/trail/catalog", { products: [{ id: "ridge", title: "Ridge", price_cents: 500 }] });
-    const fill = async (thread: string): Promise<void> => {
-      mock.answer("scripted", inTurn(calls(["cart_add", { product_id: "ridge", qty: 2 }]), { text: "Done." }));
+    const fill = async (thread: string, ...more: readonly (readonly [string, object])[]): Promise<void> => {
+      const asked = calls(["cart_add", { product_id: "ridge", qty: 2 }], ...more);
+      mock.answer("scripted", inTurn(asked, { text: "Done." }));
       const stream = await server.stream("/chat/stream", turn("brand-trail", "Add it.", { thread_id: thread }), {
         key: keys.owner,
       });
       await stream.rest();
     };
-    await fill("left");
+    const email = "ann@example.com";
+    const consent = (...scopes: string[]) => ["commerce_record_consent", { granted: true, scopes }] as const;
+    await fill("left", ["identify_customer", { email }], consent("terms"));
+    await fill("willing", ["identify_customer", { email }], consent("terms", "marketing"));
     await fill("fresh");
     await server.stop();
     const file = new Database(join(server.dataDir, "svc.db"));
     const old = Date.now() - 2 * 3_600_000;
-    file.prepare("UPDATE commerce_sessions SET cart_at = ? WHERE thread_id = 'acme:left'").run(old);
-    file.prepare("UPDATE threads SET updated_at = ? WHERE suffix = 'left'").run(old);
+    file.prepare("UPDATE commerce_sessions SET cart_at = ? WHERE thread_id <> 'acme:fresh'").run(old);
+    file.prepare("UPDATE threads SET updated_at = ? WHERE suffix IN ('left', 'willing')").run(old);
     file.close();
 
     await server.restart();
-    const sent = await eventually("the delivery", async () => receiver.received[0]);
-    const row = await eventually("the audit row", async () => {
+    const bodies = await eventually("the deliveries", async () => {
+      const found = receiver.received.map((one) => JSON.parse(one.body));
+      return found.length > 1 && found;
+    });
+    const rows = await eventually("the audit rows", async () => {
       const { items } = (await request("GET", "/audit?event_type=cart_abandoned")).json;
-      return items.length > 0 ? items : undefined;
+      return items.length > 1 && items;
     });
     const { text } = await server.get("/metrics", { key: keys.owner });
 
-    const body = JSON.parse(sent.body);
-    assert.deepEqual([body.type, body.tenant_id, body.thread_id], ["abandoned_cart", "acme", "acme:left"]);
-    assert.deepEqual(body.cart, { items: 1, total_cents: 1_000, currency: "usd" });
-    assert.ok(!("email" in body));
-    assert.match(String(sent.headers["webhook-signature"]), /^v1,/);
-    assert.deepEqual([row.length, row[0].payload.thread_id], [1, "acme:left"]);
-    assert.match(text, /^orchestrator_abandoned_carts_detected_total 1$/m);
+    const [left, willing] = bodies.toSorted((a, b) => a.thread_id.localeCompare(b.thread_id));
+    assert.deepEqual([left.type, left.tenant_id, left.thread_id], ["abandoned_cart", "acme", "acme:left"]);
+    assert.deepEqual(left.cart, { items: 1, total_cents: 1_000, currency: "usd" });
+    assert.ok(!JSON.stringify(left).includes(email), "without a consent for marketing");
+    assert.deepEqual([willing.thread_id, willing.email, willing.customer_id], ["acme:willing", email, email]);
+    for (const { headers } of receiver.received) assert.match(String(headers["webhook-signature"]), /^v1,/);
+    assert.deepEqual(rows.map(({ payload }: Json) => payload.thread_id).toSorted(), ["acme:left", "acme:willing"]);
+    assert.match(text, /^orchestrator_abandoned_carts_detected_total 2$/m);
   });
 
   test("COM-026 TASK-013 a lost secret degrades a source to native, and no cart is sent twice", async () => {
@@ -491,6 +499,6 @@ describe("entities, monitoring and left carts", () => {
 
     assert.equal(native.json.source, "native");
     assert.match(text, /svc_control_degraded_total\{[^}]*control="entity_source"[^}]*\} [1-9]/);
-    assert.equal(receiver.received.length, 1);
+    assert.equal(receiver.received.length, 2);
   });
 });

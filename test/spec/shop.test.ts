@@ -267,6 +267,24 @@ describe("the shop", () => {
     assert.deepEqual([records[0].metadata.total_cents, records[2].metadata.total_cents], [4_348, 5_434], exported);
   });
 
+  test("COM-013 COM-033 a cart has one currency", async () => {
+    const thread = newThread();
+    const patch = (currency: string) =>
+      server.request("PATCH", "/brands/lumen", { ...owner, body: { identity: { currency } } });
+    await use(thread, "cart_add", { product_id: "A" });
+    await patch("eur");
+    await stock(product("EURO", { currency: "eur" }));
+
+    const mixed = await use(thread, "cart_add", { product_id: "EURO" });
+    await use(thread, "cart_remove", { product_id: "A" });
+    const other = await json(thread, "cart_add", { product_id: "EURO" });
+    await stock(product("EURO", { active: false, currency: "eur" }));
+    await patch("usd");
+
+    assert.match(mixed, /the cart is in usd, the product in eur/);
+    assert.deepEqual([other.currency, other.items.length], ["eur", 1]);
+  });
+
   test("COM-002 COM-005 COM-014 COM-017 COM-025 an order is approved and paid once", async () => {
     const thread = newThread();
     await stock(product("PAID", { inventory: 5 }));

@@ -6,7 +6,13 @@ import { readSettings } from "../../../governance/settings/settings.ts";
 import { allMigrations } from "../../../host/all-migrations.ts";
 import { readDomain } from "../../../plugins/commerce/brands/brand-host.ts";
 import { plugin } from "../../../plugins/commerce/commerce.ts";
-import { insertOrderOp, type OrderRow, orderById } from "../../../plugins/commerce/orders/orders.ts";
+import {
+  attributionOf,
+  insertAttributionOp,
+  insertOrderOp,
+  type OrderRow,
+  orderById,
+} from "../../../plugins/commerce/orders/orders.ts";
 import { noteBuyerOp, sessionOf } from "../../../plugins/commerce/orders/sessions.ts";
 import { eraseBefore } from "../../../plugins/commerce/privacy/erasure.ts";
 import { sessionKeysOf } from "../../../plugins/commerce/storefront/session-keys.ts";
@@ -110,6 +116,13 @@ describe("stored shoppers", () => {
     await tenant.write([
       insertOrderOp(tenant, order("old", 1_000)),
       insertOrderOp(tenant, order("new", 3_000)),
+      ...["old", "new"].map((order_id) =>
+        insertAttributionOp(tenant, {
+          ...{ order_id, channel: "chat", manifest_id: "m", thread_id: "kept:t", buyer_subject: "ann@a.example" },
+          ...{ consent_id: null, utm: {}, revenue_cents: 7, currency: "usd" },
+          created_at: order_id === "old" ? 1_000 : 3_000,
+        }),
+      ),
       noteBuyerOp(tenant, "kept:old", "ann@a.example", 1_000),
       noteBuyerOp(tenant, "kept:new", "ann@a.example", 3_000),
     ]);
@@ -119,6 +132,14 @@ describe("stored shoppers", () => {
     const [gone, stays] = [await orderById(tenant, "old"), await orderById(tenant, "new")];
     assert.deepEqual([gone?.email, gone?.buyer_subject, gone?.total_cents], [null, null, 7]);
     assert.deepEqual([stays?.email, stays?.buyer_subject], ["ann@a.example", "ann@a.example"]);
+    const attributed = [await attributionOf(tenant, "old"), await attributionOf(tenant, "new")];
+    assert.deepEqual(
+      attributed.map((row) => [row?.buyer_subject, row?.revenue_cents]),
+      [
+        [null, 7],
+        ["ann@a.example", 7],
+      ],
+    );
     assert.equal(await sessionOf(tenant, "kept:old"), undefined);
     assert.equal((await sessionOf(tenant, "kept:new"))?.buyer_subject, "ann@a.example");
   });

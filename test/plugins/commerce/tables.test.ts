@@ -183,6 +183,9 @@ for (const dialect of dialects)
       const repriced = await queued();
       const near = await nearFirst({});
       const cheap = await nearFirst({ max_price_cents: 1 });
+      await bring({ id: "C", title: "Chair", price_cents: 1, active: false });
+      const active = await nearFirst({});
+      await bring({ id: "C", title: "Chair", price_cents: 1 });
       await bring({ ...lamp, title: "Torch" });
       const renamed = await queued();
       await bring({ id: "X", title: "Off", price_cents: 1 });
@@ -194,7 +197,7 @@ for (const dialect of dialects)
       assert.deepEqual(renamed, ["Torch\nLight\ncolour: green"]);
       assert.deepEqual(activated, ["Torch\nLight\ncolour: green", "Off"]);
       assert.deepEqual(await queued(), ["Torch\nLight\ncolour: green", "Chair", "Off"]);
-      if (await vectorsAreOn(store.system)) assert.deepEqual([near, cheap], [["L", "C"], ["C"]]);
+      if (await vectorsAreOn(store.system)) assert.deepEqual([near, cheap, active], [["L", "C"], ["C"], ["L"]]);
       const { embedded, queued: waiting } = await productCorpus.count(store, model);
       assert.deepEqual([embedded, waiting], [1, 3]);
     });
