@@ -8,7 +8,7 @@ const namedMax = 10;
 
 /**
  * Returns a warning if anonymous access is off (decision 78: SVC_ANONYMOUS_TENANT enables it) but manifests of the operator or
- * tenants allow it; otherwise null. Bundled manifests always allow it and are not counted.
+ * tenants allow it; otherwise null. Bundled manifests are not counted.
  */
 export async function warningOfAnonymous(settings: Settings, store: Store, now: () => number): Promise<string | null> {
   const { anonymousTenant, authMode, manifestDir, manifestSource } = settings;

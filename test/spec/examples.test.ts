@@ -538,9 +538,11 @@ describe("examples", () => {
   });
 
   // test/spec/code-host.test.ts publishes with the first, and test/spec/slack-to-pull-request.test.ts with the second.
+  // The third is bundled.
   for (const [name, thread, words] of [
     ["fixer", "bug-7", "You fix bugs"],
     ["repairer", "bug-8", "You repair the website"],
+    ["contributor", "bug-9", "You are svc's contributor agent"],
   ] as const)
     test(`${name} gets a refusal on a thread without a repository`, async () => {
       const title = "Count from zero";
@@ -548,7 +550,8 @@ describe("examples", () => {
         [words]: inTurn(calls(["publish_commits", { title, branch: "total" }]), { text: "Open one first." }),
       });
 
-      const accepted = await server.post("/chat", body("/chat", name));
+      const asked = { manifest: name, thread_id: thread, messages: [{ role: "user", content: "Mend the total." }] };
+      const accepted = await server.post("/chat", examples.includes(name) ? body("/chat", name) : asked);
       const messages = await eventually("the end of the run", async () => {
         const { json } = await server.get(`/chat/history/${thread}`);
         return json.messages.at(-1)?.content === "Open one first." ? json.messages : undefined;
@@ -617,6 +620,36 @@ describe("examples", () => {
       systemOf(mock.requests.find(({ model }) => model === openModel)) ?? "",
       /^You are svc's oss-only agent/,
     );
+  });
+
+  test("the bundled triage reads a file and answers with the object of its schema", async () => {
+    const verdict = {
+      ...{ kind: "bug", severity: "high", security: false, area: "totals", files: ["total.ts"] },
+      ...{ summary: "The total is off by one.", missing: [], next_step: "Mend total.ts." },
+    };
+    script({
+      "You are svc's triage agent": inTurn(calls(["read_file", { path: "total.ts" }]), {
+        text: JSON.stringify(verdict),
+      }),
+    });
+    const file = { thread_id: "triage", manifest: "triage", path: "total.ts", content: "sum + 1" };
+    assert.equal((await server.post("/chat/workspace/write", file)).status, 200);
+
+    const messages = [{ role: "user", content: "The total is wrong." }];
+    const { json } = await server.post("/chat", { manifest: "triage", thread_id: "triage", messages });
+
+    assert.deepEqual(JSON.parse(json.final.content), verdict);
+    assert.match(String(results(json)[0]), /sum \+ 1/);
+    const { tools, response_format } = mock.requests.at(-1)?.body ?? {};
+    assert.equal(response_format.json_schema.schema.properties.severity.enum[0], "critical");
+    assert.deepEqual(tools.map(({ function: { name } }: { function: { name: string } }) => name).sort(), [
+      "glob",
+      "list_dir",
+      "read_file",
+      "search_docs",
+      "search_files",
+      "trigger_event",
+    ]);
   });
 
   test("the bundled hybrid-router chooses by a small model, quick if it is unreadable", async () => {

@@ -1,6 +1,7 @@
 /** The names of the bundled manifests, sorted. */
 export const bundledNames: readonly string[] = [
   "assistant",
+  "contributor",
   "cowork",
   "decider-support",
   "deep",
@@ -10,6 +11,7 @@ export const bundledNames: readonly string[] = [
   "quick",
   "router",
   "support",
+  "triage",
 ];
 
 /** Returns the names of the bundled manifests and these, sorted. */
