@@ -8,9 +8,11 @@ import { allRoutes } from "../../http/routes/all.ts";
 import { manifestSchema } from "../../manifests/schema/manifest.ts";
 import { calls, inTurn, turn } from "../support/chat.ts";
 import { filled, forms, type Schema } from "../support/hostile-values.ts";
+import { startGithubRepos } from "../support/github-repos.ts";
 import { type MeasuredServer, startMeasured } from "../support/measured.ts";
 import { startMockModel } from "../support/mock-model.ts";
 import { manifestEnv, modelEnv } from "../support/server.ts";
+import { skillText } from "../support/skills.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 /**
@@ -25,6 +27,7 @@ const room = 300_000;
 describe("processor time without a yield", () => {
   const atEnd = cleanup();
   let server: MeasuredServer;
+  let host: Awaited<ReturnType<typeof startGithubRepos>>;
   let threads = 0;
   before(async () => {
     const mock = await startMockModel();
@@ -32,7 +35,9 @@ describe("processor time without a yield", () => {
     mock.answer("answering", { text: [JSON.stringify({ list: Array(7_000).fill(0) })] });
     mock.answer("calling", inTurn(calls(["look", { list: Array(50_000).fill(0) }]), { text: ["Done."] }));
     const model = { id: "mock-text" };
+    host = await startGithubRepos(atEnd);
     server = await startMeasured(atEnd, {
+      ...host.settings,
       ...modelEnv(mock, ["mock-text", "answering", "calling"]),
       SVC_WORKSPACE_ROOT: tempDir(atEnd),
       ...manifestEnv(atEnd, {
@@ -96,6 +101,30 @@ describe("processor time without a yield", () => {
       const content = filled({ type: "string", maxLength: 4_000 }, "text_of", "Han signs", 4_000);
       return () => server.post("/chat", { manifest: "finding", thread_id, messages: [{ role: "user", content }] });
     });
+  });
+
+  test("the largest skill is imported in time, and again with its difference", async () => {
+    const repo = host.repo("acme/large");
+    const filler = (at: number, last: string) => `${`line ${at} of the manual\n`.repeat(1_750)}${last}\n`;
+    let n = 0;
+    const files = () => {
+      const last = `version ${n++}`;
+      const pages = Array.from({ length: 199 }, (_, at) => [`large/references/${at}.md`, filler(at, last)] as const);
+      return { "large/SKILL.md": skillText("large", "Has 200 files of 8 MiB."), ...Object.fromEntries(pages) };
+    };
+    repo.commit(files());
+
+    await costsLittle("an import", async () => {
+      await server.request("DELETE", "/skill-library/large");
+      return () => server.post("/skill-library/-/import", { source: "github:acme/large/large" });
+    });
+    await costsLittle("an update", async () => {
+      repo.commit(files());
+      return () => server.post("/skill-library/large/-/update", {});
+    });
+
+    const { json } = await server.get("/skill-library/large");
+    assert.ok(json.versions.length >= 2, JSON.stringify(json));
   });
 
   for (const { name, path, field, schema, bodyWith } of fields())
