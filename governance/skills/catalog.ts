@@ -116,14 +116,24 @@ function ofHost({ head, files, folder, source }: HostSkill): CatalogSkill {
   };
 }
 
+/** Skills by their rows, which catalogs share. */
+const ofRows = new WeakMap<LiveSkillRow, CatalogSkill>();
+
 function ofLibrary(row: LiveSkillRow, library: string): CatalogSkill {
-  const { name, version, files } = row;
+  const known = ofRows.get(row);
+  if (known !== undefined) return known;
+  const { name, version } = row;
   const head = row.head as unknown as SkillHead;
-  return {
+  const skill: CatalogSkill = {
     ...{ name, description: head.description, version, source: "library", library: library || "org", declared: false },
-    ...{ trust: trustOf(row, library), head, files },
+    ...{ trust: trustOf(row, library), head },
+    get files() {
+      return row.files;
+    },
     at: { kind: "version", id: { library, name, version } },
   };
+  ofRows.set(row, skill);
+  return skill;
 }
 
 /** An import is vouched for by its adoption, and a text of an agent by the operator who publishes it. */

@@ -1,4 +1,4 @@
-import { tenantSql } from "../store/statements.ts";
+import { type Row, tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 
@@ -206,11 +206,19 @@ const countPending = tenantSql(
   `SELECT COUNT(*) AS drafts FROM skill_versions
    WHERE tenant_id = :tenant AND library = ? AND status = 'draft' AND is_stored = 1 AND source = 'agent' AND origin_manifest_id = ?`,
 );
+const liveColumns =
+  "s.name, s.updated_at, v.version, v.source, v.published_by, v.lineage_import, v.head, v.files, v.digest";
+const liveOfLibrary = `FROM skills s
+   JOIN skill_versions v ON v.tenant_id = s.tenant_id AND v.library = s.library AND v.name = s.name AND v.version = s.live_version
+   WHERE s.tenant_id = :tenant AND s.library = ?`;
 const selectLive = tenantSql(
   "skills_live",
-  `SELECT s.name, v.version, v.source, v.published_by, v.lineage_import, v.head, v.files, v.digest FROM skills s
-   JOIN skill_versions v ON v.tenant_id = s.tenant_id AND v.library = s.library AND v.name = s.name AND v.version = s.live_version
-   WHERE s.tenant_id = :tenant AND s.library = ? AND s.live_version IS NOT NULL ORDER BY s.name LIMIT ?`,
+  `SELECT ${liveColumns} ${liveOfLibrary} AND s.name > ? ORDER BY s.name LIMIT ?`,
+);
+const selectLiveOne = tenantSql("skill_live", `SELECT ${liveColumns} ${liveOfLibrary} AND s.name = ?`);
+const selectLiveMarks = tenantSql(
+  "skills_live_marks",
+  `SELECT name, updated_at FROM skills WHERE tenant_id = :tenant AND library = ? AND live_version IS NOT NULL ORDER BY name LIMIT ?`,
 );
 /** Returns a skill of a library. */
 export const storedSkill = selectOne(skillTable, ["library", "name"]);
@@ -348,12 +356,48 @@ export type LiveSkillRow = Pick<
   "name" | "version" | "source" | "published_by" | "lineage_import" | "head" | "files" | "digest"
 >;
 
-/** Returns the published skills of a library, in the order of their names. */
-export async function liveSkills(store: TenantStore, library: string): Promise<LiveSkillRow[]> {
-  const rows = await store.readLong(selectLive, library, skillsMax);
-  return rows.map((row) => ({
+/** A published skill as a library has it. `updated_at` is another one after each change of the skill. */
+export type MarkedSkillRow = LiveSkillRow & Pick<SkillRow, "updated_at">;
+
+/** Published skills that one read returns. */
+const livePageMax = 250;
+
+/** Returns the published skills of a library, in the order of their names. Each page of them is a read of its own. */
+export async function liveSkills(store: TenantStore, library: string): Promise<MarkedSkillRow[]> {
+  const all: MarkedSkillRow[] = [];
+  let page: Row[];
+  do {
+    page = await store.readLong(selectLive, library, all.at(-1)?.name ?? "", livePageMax);
+    all.push(...page.map(liveRow));
+  } while (page.length === livePageMax && all.length < skillsMax);
+  return all;
+}
+
+/** Returns a published skill of a library; undefined for none. */
+export async function liveSkill(store: TenantStore, { library, name }: SkillId): Promise<MarkedSkillRow | undefined> {
+  const [row] = await store.read(selectLiveOne, library, name);
+  return row && liveRow(row);
+}
+
+/** Returns the names of the published skills of a library with the times of their last changes, in the order of the names. */
+export async function liveSkillMarks(
+  store: TenantStore,
+  library: string,
+): Promise<Pick<MarkedSkillRow, "name" | "updated_at">[]> {
+  const rows = await store.readLong(selectLiveMarks, library, skillsMax);
+  return rows.map(({ name, updated_at }) => ({ name: name as string, updated_at: Number(updated_at) }));
+}
+
+/** Decodes a published skill. Its list of files is decoded when it is needed: a catalog has up to a million files. */
+function liveRow({ files: text, head, updated_at, ...row }: Row): MarkedSkillRow {
+  let files: MarkedSkillRow["files"] | null = null;
+  return {
     ...(row as unknown as LiveSkillRow),
-    head: JSON.parse(row.head as string) as LiveSkillRow["head"],
-    files: JSON.parse(row.files as string) as LiveSkillRow["files"],
-  }));
+    updated_at: Number(updated_at),
+    head: JSON.parse(head as string) as LiveSkillRow["head"],
+    get files() {
+      files ??= JSON.parse(text as string) as MarkedSkillRow["files"];
+      return files;
+    },
+  };
 }

@@ -6,13 +6,23 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { ComputeJob, ComputePool } from "../../../governance/compute/compute-pool.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import { loadSettings } from "../../../governance/settings/settings.ts";
+import { SkillCatalogs } from "../../../governance/skills/catalogs.ts";
 import { HostSkills } from "../../../governance/skills/host-skills.ts";
 import { type Librarian, type NewVersion, SkillLibrary } from "../../../governance/skills/library.ts";
 import type { BundleReview } from "../../../governance/skills/review-job.ts";
 import { SkillFiles } from "../../../storage/files/skill-files.ts";
 import { openMemoryStore } from "../../../storage/objects/memory.ts";
 import type { Store } from "../../../storage/store/store.ts";
-import { type SkillVersionId, skillVersions, storedSkill } from "../../../storage/tables/skills.ts";
+import {
+  advanceOps,
+  insertSkillOp,
+  insertVersionOp,
+  type SkillVersionId,
+  skillVersions,
+  storedSkill,
+  updateSkillOp,
+} from "../../../storage/tables/skills.ts";
+import { scopeWith } from "../../support/scope-with.ts";
 import { skillText } from "../../support/skills.ts";
 import { stoppingStore } from "../../support/stopping-store.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
@@ -213,4 +223,93 @@ for (const dialect of dialects)
             if (move === "save") assert.ok((skipped ? "0.1.3" : "0.1.2") in after.states, of);
           }
       });
+
+    /** The store of a tenant; the names of its reads are added to `reads`. */
+    const noting = (of: string, reads: string[]) => {
+      const scope = store.tenant(of);
+      return scopeWith(scope, {
+        read(statement, ...params) {
+          reads.push(statement.name);
+          return scope.read(statement, ...params);
+        },
+        readLong(statement, ...params) {
+          reads.push(statement.name);
+          return scope.readLong(statement, ...params);
+        },
+      });
+    };
+    const rules = {
+      declared: new Map(),
+      declaredOnly: false,
+      personal: "off",
+      authoring: null,
+      suggestion: null,
+    } as const;
+    const catalogs = () => {
+      const log = { warn: (problem: unknown) => assert.fail(JSON.stringify(problem)) };
+      return new SkillCatalogs(
+        new HostSkills({ env, compute: { run: inline }, settings, log }),
+        new SkillFiles(objects),
+      );
+    };
+
+    test("SKILL-011 a catalog reads the changed skills after a change, and nothing else", async () => {
+      const [name, other] = [await withDrafts(), await withDrafts()];
+      for (const each of [name, other]) await publish(idOf(each));
+      const reads: string[] = [];
+      const made = catalogs();
+      const of = async () => {
+        reads.length = 0;
+        const { skills } = await made.of(noting(tenantId, reads), rules, null);
+        return { skills, reads: [...reads] };
+      };
+      const first = await of();
+      const same = await of();
+      await publish(idOf(name, "0.1.1"));
+      const [changed, again] = await Promise.all([of(), made.of(tenant(), rules, null)]);
+      await library.setPolicy(tenant(), null, "olga");
+      const untouched = await of();
+      await library.remove(tenant(), idOf(other), ann);
+      const removed = await of();
+
+      assert.deepEqual([first.reads, same.reads], [["skill_catalog", "skills_live"], ["skill_catalog"]]);
+      assert.deepEqual(changed.reads, ["skill_catalog", "skills_live_marks", "skill_live"]);
+      assert.deepEqual([first.skills.get(name)?.version, changed.skills.get(name)?.version], ["0.1.0", "0.1.1"]);
+      assert.equal(changed.skills, again.skills, "runs at once make one catalog");
+      assert.equal(changed.skills.get(other), first.skills.get(other), "an unchanged skill is not read again");
+      assert.deepEqual(
+        changed.skills.get(name)?.files.map(({ path }) => path),
+        ["SKILL.md", "references/a.md"],
+      );
+      assert.deepEqual([untouched.reads, removed.reads], [changed.reads.slice(0, 2), changed.reads.slice(0, 2)]);
+      assert.deepEqual([removed.skills.has(name), removed.skills.has(other)], [true, false]);
+    });
+
+    test("a large library is read in pages, and again after many changes", async () => {
+      const [row] = await skillVersions(tenant(), idOf(await withDrafts()));
+      const [skill] = [await storedSkill(tenant(), "", row?.name ?? "")];
+      assert.ok(row !== undefined && skill !== undefined);
+      const many = store.tenant("many");
+      const names = Array.from({ length: 251 }, (_, at) => `many-${at}`);
+      await many.write([
+        ...names.flatMap((name) => [
+          insertVersionOp(many, { ...row, name, is_stored: 1, status: "live" }),
+          insertSkillOp(many, { ...skill, name, live_version: row.version, latest_version: row.version }),
+        ]),
+        ...advanceOps(many, 0),
+      ]);
+      const reads: string[] = [];
+      const made = catalogs();
+      const first = await made.of(noting("many", reads), rules, null);
+      const changes = [];
+      for (const name of names.slice(0, 65)) changes.push((await storedSkill(many, "", name)) ?? skill);
+      await many.write([...changes.map((each) => updateSkillOp(many, each, each)), ...advanceOps(many, 1)]);
+      const second = await made.of(noting("many", reads), rules, null);
+
+      for (const { skills } of [first, second]) assert.ok(names.every((name) => skills.has(name)));
+      assert.deepEqual(reads, [
+        ...["skill_catalog", "skills_live", "skills_live"],
+        ...["skill_catalog", "skills_live_marks", "skills_live", "skills_live"],
+      ]);
+    });
   });
