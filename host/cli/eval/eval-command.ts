@@ -1,13 +1,14 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { SvcError } from "../../../bus/errors.ts";
-import { readJsonLines } from "../../../governance/evals/dataset-items.ts";
 import { errorText, problemLines } from "../../../governance/settings/problem-lines.ts";
 import { readManifestFile } from "../../../manifests/sources/files.ts";
 import { type CommandArgs, type Outcome, type ServerAnswer, UsageError } from "../../../plugins/command.ts";
 import { type Command, type CommandIo, failed, textOption } from "../command.ts";
-import { refused, type Sentences } from "../refused.ts";
+import { refused } from "../refused.ts";
 import { askServer, queryOf, serverUrl, urlOption } from "../server-call.ts";
 import { inert } from "../terminal-text.ts";
+import { type Ask, Stopped, sentences } from "./eval-server.ts";
+import { storeItems } from "./item-file.ts";
 import { junitOf } from "./junit.ts";
 import { percent, runReport, runsTable, type ShownEvalRun, sumsOf } from "./shown-run.ts";
 
@@ -75,27 +76,9 @@ export const evalCommand: Command = {
   },
 };
 
-/** Asks the server with the key of the environment. */
-type Ask = (
-  method: "GET" | "POST" | "PUT",
-  path: string,
-  body?: object,
-  headers?: readonly string[],
-) => Promise<ServerAnswer>;
-
 function serverOf(args: CommandArgs, { environment }: CommandIo): Ask {
   const base = serverUrl(args, environment);
   return (method, path, body, headers) => askServer(method, base + path, environment.SVC_KEY, body ?? null, headers);
-}
-
-/** A failed step of a command. */
-class Stopped extends Error {
-  readonly outcome: Outcome;
-
-  constructor(outcome: Outcome) {
-    super(outcome.text);
-    this.outcome = outcome;
-  }
 }
 
 async function run(dataset: string, args: CommandArgs, io: CommandIo, ask: Ask): Promise<Outcome> {
@@ -143,7 +126,7 @@ async function evaluated(dataset: string, args: CommandArgs, io: CommandIo, ask:
   const options = optionsOf(args);
   const side = manifestOf(named, io);
   const fixture = textOption(args, "fixture", "");
-  if (fixture !== "") await store(dataset, fixture, ask);
+  if (fixture !== "") await storeItems(dataset, fixture, ask);
   const tenant = textOption(args, "tenant", "");
   const candidate = await evaluate({ dataset_name: dataset, ...side, ...options }, tenant, io, ask);
   const baseline =
@@ -208,84 +191,13 @@ async function regressionsOf(
 async function imported(dataset: string, file: string, ask: Ask): Promise<Outcome> {
   if (file === "") throw new UsageError("FILE is missing.");
   try {
-    const { count, warnings } = await store(dataset, file, ask);
+    const { count, warnings } = await storeItems(dataset, file, ask);
     const text = [`${dataset}: ${count} items`, ...warnings.map((each) => `Warning: ${inert(each)}`)].join("\n");
     return { code: 0, json: { ok: true, dataset, items: count, warnings }, text };
   } catch (error) {
     if (error instanceof Stopped) return error.outcome;
     throw error;
   }
-}
-
-/** Max bytes of the items of one request, below the limit of a body. */
-const batchBytes = 900_000;
-
-/** Writes the items of a file to a dataset, in several requests if they are many. */
-async function store(
-  dataset: string,
-  file: string,
-  ask: Ask,
-): Promise<{ readonly count: number; readonly warnings: readonly string[] }> {
-  const items = readItemsFile(file);
-  const path = `/eval/datasets/${encodeURIComponent(dataset)}`;
-  const batches = inBatches(items);
-  const warnings: string[] = [];
-  for (const [at, batch] of batches.entries()) {
-    const answer =
-      at === 0 ? await ask("PUT", path, { items: batch }) : await ask("POST", `${path}/items`, { items: batch });
-    if (answer.status !== 200) throw new Stopped(refusedItems(answer));
-    warnings.push(...(JSON.parse(answer.body) as { readonly warnings: readonly string[] }).warnings);
-  }
-  return { count: items.length, warnings };
-}
-
-function inBatches(items: readonly unknown[]): unknown[][] {
-  const batches: unknown[][] = [[]];
-  let bytes = 0;
-  for (const item of items) {
-    const size = Buffer.byteLength(JSON.stringify(item));
-    if (bytes + size > batchBytes && bytes > 0) {
-      batches.push([]);
-      bytes = 0;
-    }
-    batches.at(-1)?.push(item);
-    bytes += size;
-  }
-  return batches;
-}
-
-/** Reads a file of items: JSON Lines, a JSON list, or an object with `items`. */
-function readItemsFile(file: string): readonly unknown[] {
-  const text = readText(file);
-  try {
-    const value = JSON.parse(text) as unknown;
-    if (Array.isArray(value)) return value;
-    const { items } = (value ?? {}) as { readonly items?: unknown };
-    if (Array.isArray(items)) return items;
-  } catch {
-    // Several lines are no JSON value.
-  }
-  try {
-    return readJsonLines(text);
-  } catch (error) {
-    throw new Stopped(failed(2, "invalid_fixture", [`${file} is not valid:`, ...itemProblems(error)].join("\n")));
-  }
-}
-
-function itemProblems(error: unknown): string[] {
-  const { errors = [] } = (error instanceof SvcError ? error.details.detail : {}) as {
-    readonly errors?: readonly string[];
-  };
-  return errors.map((each) => `  ${inert(each)}`);
-}
-
-function refusedItems(answer: ServerAnswer): Outcome {
-  if (answer.status !== 422) return refused(answer, sentences);
-  const { detail } = JSON.parse(answer.body) as { readonly detail?: { readonly errors?: readonly string[] } };
-  const { errors } = detail ?? {};
-  if (errors === undefined) return refused(answer, sentences);
-  const text = ["The items are not valid:", ...errors.map((each) => `  ${inert(each)}`)].join("\n");
-  return { code: 2, json: { ok: false, error: "invalid_fixture", errors }, text };
 }
 
 async function list(args: CommandArgs, { env, terminal }: CommandIo, ask: Ask, dataset: string): Promise<Outcome> {
@@ -311,12 +223,6 @@ async function cancel(id: string, ask: Ask): Promise<Outcome> {
   const { cancelled } = JSON.parse(answer.body) as { readonly cancelled: boolean };
   return { code: 0, json: { ok: true, cancelled }, text: cancelled ? `${id}: cancelled` : `${id}: had ended` };
 }
-
-const sentences: Sentences = {
-  not_found: (id) => (id === "" ? "The server has no such dataset." : `The server has no run ${id}.`),
-  unknown_manifest: (_id, name) => `The server has no manifest ${name}.`,
-  eval_dataset_empty: () => "The dataset has no items.",
-};
 
 function read(answer: ServerAnswer, expected: readonly number[]): ShownEvalRun {
   if (!expected.includes(answer.status)) throw new Stopped(refused(answer, sentences));
@@ -359,14 +265,6 @@ function optionsOf(args: CommandArgs): object {
     use_llm_judge: args.options["llm-judge"] === true,
     ...(judge !== "" && { judge_model: judge }),
   };
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new Stopped(failed(2, "unreadable", `${file} cannot be read: ${errorText(error)}`));
-  }
 }
 
 function write(file: string, text: string): void {
