@@ -159,13 +159,16 @@ export class SkillLibrary {
     by: Librarian,
     { isRollback, expectedLive }: { readonly isRollback: boolean; readonly expectedLive?: string | null },
   ): Promise<SkillVersionRow> {
+    let reviewed: BundleReview | null = null;
     return this.#retried(async () => {
-      const catalog = await skillCatalog(store);
       const { skill, row } = await this.#found(store, id);
       if (expectedLive !== undefined && expectedLive !== skill.live_version) throw new SvcError("live_changed");
       const isReady = isRollback ? row.status === "archived" && row.published_at !== null : row.status === "draft";
       if (!isReady) throw new SvcError("version_conflict");
-      const review = await this.reviewOf(store, row);
+      // The files of a version never change. The rest is read after the review, because other publications must not overtake it for long.
+      reviewed ??= await this.reviewOf(store, row);
+      const review = reviewed;
+      const catalog = await skillCatalog(store);
       const judged = judgedOf(review, await upliftForGate(store, row));
       const reasons = blockedBy(policyOf(this.#deps.settings, catalog), judged, isRollback);
       if (reasons.length > 0) throw new SvcError("publish_blocked", { detail: { reasons } });
