@@ -317,8 +317,14 @@ describe("the shop", () => {
       (one: { payload: { order_id: string } }) => one.payload.order_id === made.order_id,
     );
     assert.deepEqual(recorded.map(({ status }: { status: string }) => status).sort(), ["paid", "paid_twice"]);
-    assert.equal((await json(thread, "order_status", { order_id: made.order_id })).status, "paid");
     assert.equal((await json(newThread(), "order_status", { order_id: made.order_id })).status, "paid", "a member's");
+    const whole = { id: "ch_2", amount_refunded: 4_892, refunded: true };
+    await send(
+      stripe.signed("charge.refunded", { ...whole, metadata: { order_id: made.order_id, tenant_id: "acme" } }),
+    );
+    assert.equal((await json(thread, "catalog_get", { product_id: "PAID" })).inventory, 5, "a refund restocks");
+    const own = await use(thread, "order_status", { order_id: made.order_id }, keys.shopper);
+    assert.equal(JSON.parse(own).status, "cancelled", "that of the conversation");
     assert.match(await use(newThread(), "order_status", { order_id: made.order_id }, keys.shopper), /not_found/);
     assert.equal((await server.get(`/commerce/orders/${made.order_id}`, { key: keys.stranger })).status, 404);
   });

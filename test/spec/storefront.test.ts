@@ -215,6 +215,8 @@ describe("storefronts", () => {
       }),
     );
     const from = { channel: "widget", utm: { utm_source: "mail" } };
+    // The campaign of a later turn replaces that of the first.
+    const utm = { utm_source: "ad" };
     const asked = await server.post("/shop/shoes/chat", say("two boots, please", from));
     const { thread_id, cart, approvals } = asked.json;
     const [waiting] = approvals;
@@ -235,7 +237,7 @@ describe("storefronts", () => {
     const confirmed = await confirm({});
     const again = await confirm({});
     mock.answer("seller", inTurn(calls(["commerce_checkout", {}]), { text: "Here you are." }));
-    const stream = await server.stream("/shop/shoes/chat/stream", say("I confirm.", { thread_id }));
+    const stream = await server.stream("/shop/shoes/chat/stream", say("I confirm.", { thread_id, ...from, utm }));
     const frames = await stream.rest();
 
     assert.deepEqual([confirmed.status, confirmed.json.status], [200, "approved"]);
@@ -250,7 +252,7 @@ describe("storefronts", () => {
     const { json: row } = await server.get(`/commerce/attribution/orders/${session.key}?brand=shoes`, operator);
     assert.deepEqual(
       [row.channel, row.manifest_id, row.utm, row.thread_id],
-      ["widget", "brand-shoes", { utm_source: "mail" }, `shoes:${thread_id.slice(0, -65)}`],
+      ["widget", "brand-shoes", utm, `shoes:${thread_id.slice(0, -65)}`],
     );
     const foreign = await server.get(`/commerce/attribution/orders/${session.key}?brand=hats`, operator);
     assert.equal(foreign.status, 404);
@@ -283,6 +285,28 @@ describe("storefronts", () => {
     assert.equal((await server.post("/shop/shoes/visual-search", {})).json.error, "missing_image");
     assert.equal((await send(png, "image", "/shop/shoes/visual-search?limit=21")).status, 422);
     assert.equal((await send(png, "image", "/shop/none/visual-search")).status, 404);
+  });
+
+  test("SHOP-006 a shopper neither sees nor decides a request of another rule", async () => {
+    const approvals = [{ id: "staff", tools: ["cart_add"], wait: false }];
+    const spec = { tools: ["cart_add"], approvals, auth: { inbound: { allow_anonymous: true } } };
+    const body = { manifest: { metadata: { name: "brand-strict" }, spec }, activate: true };
+    const to = { key: keys.operator };
+    assert.equal((await server.request("PUT", "/manifests/brand-strict", { ...to, body })).status, 200);
+    mock.answer("seller", inTurn(calls(["cart_add", { product_id: "boot" }]), { text: "Please wait." }));
+
+    const { json: asked } = await server.post("/shop/mall/chat", say("a boot"));
+    const thread_id: string = asked.thread_id;
+    const { json: pending } = await server.get(
+      `/approvals?status=pending&thread_id=mall:${thread_id.slice(0, -65)}`,
+      to,
+    );
+    const [{ approval_id, rule_id }] = pending.items;
+    const decision = { thread_id, approval_id, decision: "approved" };
+    const refused = await server.post("/shop/mall/confirm", decision);
+
+    assert.deepEqual([rule_id, asked.approvals], ["staff", []]);
+    assert.deepEqual([refused.status, refused.json.error], [404, "not_found"]);
   });
 
   test("SHOP-006 a brand that is renamed or disabled in the middle of a chat", async () => {

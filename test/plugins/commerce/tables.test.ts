@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
-import { readSettings } from "../../../governance/settings/settings.ts";
+import { readSettings, settingOf } from "../../../governance/settings/settings.ts";
 import { allMigrations } from "../../../host/all-migrations.ts";
 import { collisions } from "../../../host/plugin-collisions.ts";
 import { schemaIssues } from "../../../host/plugin-schemas.ts";
@@ -25,6 +25,7 @@ import {
 } from "../../../plugins/commerce/catalog/products.ts";
 import { plugin } from "../../../plugins/commerce/commerce.ts";
 import { applyRecords } from "../../../plugins/commerce/entities/apply.ts";
+import { geoMonitorSetting } from "../../../plugins/commerce/geo/geo-settings.ts";
 import { insertConsent, newestConsent } from "../../../plugins/commerce/orders/consents.ts";
 import {
   attributionSummary,
@@ -363,6 +364,30 @@ test("SHOP-002 a CSV file of 100,000 rows, half of them broken, is read and boun
     [50_000, 50_000, 1_000, null],
   );
   assert.equal(parsed.batches.length, 50);
+});
+
+test("SHOP-002 a catalog above the bounds is refused as a whole", async () => {
+  const parse = (format: "csv" | "json", text: string) =>
+    parseCatalog({ format, bytes: new TextEncoder().encode(text), currency: "usd", tenantId: "a" });
+  const products = Array.from({ length: 5_001 }, (_, at) => ({ id: `J${at}`, title: "x", price_cents: 1 }));
+  const rows = Array.from({ length: 100_001 }, (_, at) => `S${at}`);
+
+  const json = await parse("json", JSON.stringify({ products }));
+  const csv = await parse("csv", ["id,title,price_cents", ...rows].join("\n"));
+
+  assert.match(json.refusal ?? "", /more than 5000 items/);
+  assert.match(csv.refusal ?? "", /more than 100000 rows/);
+});
+
+test("GEO-003 a malformed field of GEO_MONITOR has its default", () => {
+  const read = (given: object) =>
+    settingOf(readSettings({ GEO_MONITOR: JSON.stringify(given) }, plugin.settings).settings, geoMonitorSetting);
+
+  assert.deepEqual(read({ max_queries_per_tick: 201, gen_model: 7, extract_model: "judge" }), {
+    ...{ max_queries_per_tick: 20, gen_model: "", extract_model: "judge" },
+  });
+  assert.equal(read({ max_queries_per_tick: 200 }).max_queries_per_tick, 200);
+  assert.equal(read({ max_queries_per_tick: -1 }).max_queries_per_tick, 20);
 });
 
 test("SHOP-002 files that are no CSV are refused as a whole or row by row, and never hang", async () => {
