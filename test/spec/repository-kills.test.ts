@@ -1,6 +1,7 @@
 // A process that is killed while git works leaves nothing half done, and no token is where others could read it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
@@ -42,6 +43,7 @@ describe("a killed process", () => {
       env: {
         ...{ SVC_GITHUB_URL, SVC_GITHUB_API_URL, SVC_REPO_HOSTS, SVC_EGRESS_CA_FILE, SVC_TEST_RESOLVE },
         ...{ SVC_WORKSPACE_ROOT: root, SVC_SECRET_PUBLISH: token, SVC_SHELL_LOCAL: "bwrap" },
+        SVC_REPO_CLONE_MAX_MB: "1",
       },
     }));
   });
@@ -50,13 +52,17 @@ describe("a killed process", () => {
   const repos = join("/.svc-scopes/default/repos");
   const gitDirs = () => readdirSync(join(server.dataDir, "checkouts")).filter((name) => !name.endsWith(".pem"));
   const state = async (thread: string) => (await server.get(pathOf(thread))).json;
-  async function open(thread: string, full_name = "acme/site") {
+  /** Clones a repository; returns the checkout at the end. */
+  async function cloned(thread: string, full_name: string) {
     const opened = await server.post(pathOf(thread), { full_name });
     assert.equal(opened.status, 202, opened.text);
-    const json = await eventually("the end of the clone", async () => {
+    return eventually("the end of the clone", async () => {
       const found = await state(thread);
       return found.state === "cloning" ? undefined : found;
     });
+  }
+  async function open(thread: string, full_name = "acme/site") {
+    const json = await cloned(thread, full_name);
     assert.equal(json.state, "ready", JSON.stringify(json));
   }
   /** Holds the code host at the first request for which `isIt` is true; resolves when it comes. */
@@ -91,6 +97,42 @@ describe("a killed process", () => {
     const left = existsSync(root + repos) ? readdirSync(root + repos) : [];
     assert.deepEqual(left, []);
     await open("cut");
+  });
+
+  test("GH-001 a clone ends at its limits of bytes and time, and follows no redirect", async () => {
+    const bytes = 2 * 1024 * 1024;
+    host.add("acme/bulky", { "random.txt": randomBytes(bytes).toString("base64") });
+    host.add("acme/zeros", { "zeros.txt": "0".repeat(bytes) });
+    host.state.redirectsGit = "acme/site";
+    host.add("acme/moved", files);
+    const asked = () => host.requests.filter(({ path }) => path.includes("/acme/site.git")).length;
+    const before = asked();
+
+    const moved = await cloned("moved", "acme/moved");
+    const redirected = asked() - before;
+    host.state.redirectsGit = null;
+    const bulky = await cloned("bulky", "acme/bulky");
+    const zeros = await cloned("zeros", "acme/zeros");
+    await server.restart({ SVC_REPO_CLONE_TIMEOUT_SECONDS: "1" });
+    const reached = held((path) => path.startsWith("POST"));
+    const slow = cloned("slow", "acme/site");
+    const free = await reached;
+    const late = await slow;
+    free();
+    await server.restart({ SVC_REPO_CLONE_TIMEOUT_SECONDS: "600" });
+
+    const ends = [moved, bulky, zeros, late];
+    assert.deepEqual(
+      ends.map(({ state: at, error }) => [at, error]),
+      [
+        ["failed", "the code host did not send the repository"],
+        ["failed", "repository_too_large: more was sent than SVC_REPO_CLONE_MAX_MB"],
+        ["failed", "repository_too_large: its files are larger than SVC_REPO_CLONE_MAX_MB"],
+        ["failed", "the clone took longer than SVC_REPO_CLONE_TIMEOUT_SECONDS"],
+      ],
+    );
+    assert.equal(redirected, 0);
+    assert.deepEqual(readdirSync(root + repos), ["cut"]);
   });
 
   for (const [where, at] of [

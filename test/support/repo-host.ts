@@ -49,6 +49,8 @@ export async function startRepoHost(atEnd: Cleanup) {
     refusesPulls: false,
     /** Called for each request of git, before it is answered. */
     onGit: null as ((path: string) => Promise<void> | void) | null,
+    /** The repository to whose URL every request of git is redirected; null for none. */
+    redirectsGit: null as string | null,
     /** Called for each request for a pull request, after the code host has made it. */
     onPull: null as (() => Promise<void> | void) | null,
     /** Called for each request of the REST API, before it is answered. */
@@ -190,6 +192,10 @@ export async function startRepoHost(atEnd: Cleanup) {
     }
     if (repo === undefined || (!isOpen && !repo.people.includes(who ?? 0))) {
       response.writeHead(404).end("no such repository");
+      return;
+    }
+    if (state.redirectsGit !== null && name !== state.redirectsGit) {
+      response.writeHead(302, { location: `https://model.test/${state.redirectsGit}.git${rest}${url.search}` }).end();
       return;
     }
     await state.onGit?.(`${request.method} ${rest}`);

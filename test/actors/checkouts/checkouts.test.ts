@@ -27,6 +27,7 @@ import { systemEnv } from "../../../bus/env.ts";
 import { Processes } from "../../../governance/processes/processes.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import {
+  beginClone,
   type CheckoutRow,
   checkoutOf,
   deleteCheckoutOp,
@@ -259,6 +260,23 @@ describe("a checkout", () => {
       const opened = checkouts.open({ tenantId: "acme", thread: "x" }, { full_name: "acme/x", ref: null }, {} as never);
       await assert.rejects(opened, { code: "checkouts_misconfigured" }, what);
     }
+  });
+
+  test("a tenant has at most 20 checkouts, of which four are cloned at once", async () => {
+    const [full, busy] = ["full", "busy"].map((id) => deps.store.tenant(id));
+    assert.ok(full && busy);
+    const row = (at: number, state: CheckoutRow["state"]): CheckoutRow => ({
+      ...{ thread: `t${at}`, checkout_id: env.id(), root: `t${at}`, state, owner: "h:clone", repo: "acme/site" },
+      ...{ base: "main", private: 0, opened_by: "ann", created_at: 1, used_at: env.now(), error: null },
+      ...{ branch: null, published: null },
+    });
+    for (let at = 1; at < 20; at++) await full.write([openWorktreeOp(full, row(at, "ready"))]);
+    await beginClone(full, row(20, "cloning"));
+    for (let at = 1; at <= 4; at++) await beginClone(busy, row(at, "cloning"));
+
+    await assert.rejects(beginClone(full, row(21, "cloning")), { code: "checkout_busy" });
+    await assert.rejects(beginClone(full, row(20, "cloning")), { code: "thread_has_repository" });
+    await assert.rejects(beginClone(busy, row(5, "cloning")), { code: "checkout_busy" });
   });
 
   test("the periodic task fails clones older than its limit, and no younger ones", async () => {
