@@ -405,6 +405,8 @@ describe("channels", () => {
   const gif = Buffer.from("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7", "base64");
 
   test("SET-010 texts of files and quoted messages are tainted data; other files are named", async () => {
+    const elsewhere = await startSlack(token);
+    atEnd.after(() => elsewhere.close());
     const file = (name: string, mimetype: string, size: number, path: string) => ({
       ...{ name, mimetype, size },
       url_private: slack.serve(path, { type: mimetype, bytes: Buffer.from("col\n1\n") }),
@@ -413,7 +415,10 @@ describe("channels", () => {
       file("table.csv", "text/csv", 6, "/files/table.csv"),
       file("big.txt", "text/plain", 70_000, "/files/big.txt"),
       file("report.pdf", "application/pdf", 10, "/files/report.pdf"),
-      { name: "away.txt", mimetype: "text/plain", size: 3, url_private: "https://evil.example/away.txt" },
+      {
+        ...{ name: "away.txt", mimetype: "text/plain", size: 3 },
+        url_private: elsewhere.serve("/files/away.txt", { type: "text/plain", bytes: Buffer.from("abc") }),
+      },
       {
         ...{ name: "moved.txt", mimetype: "text/plain", size: 3 },
         url_private: slack.serve("/files/moved", {
@@ -437,6 +442,7 @@ describe("channels", () => {
     ])
       assert.match(quoted, part);
     assert.match(quoted, /<data-[0-9a-f]{12}>/);
+    assert.equal(elsewhere.tokens.size, 0, "the token goes to no other host");
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "1+1" }]), { text: "Two." }));
     const plain = await say("wary", { text: "Compute." });
     await answered(plain, ["Two."]);

@@ -8,7 +8,7 @@ import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { type Browser, decryptPush, type PushService, pushService } from "../support/push-service.ts";
-import { rowsIn } from "../support/rows-in.ts";
+import { changeIn, rowsIn } from "../support/rows-in.ts";
 import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type ProcessServer, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -358,17 +358,21 @@ describe("push notifications", () => {
     for (let n = 0; n < 200; n++) await remove({ subscription: at(n) }, "stranger");
   });
 
-  test("a push is sent again after a kill, but not to a caller who lost the scope", async () => {
-    const [mine, bobs] = [await subscribed("alice"), await subscribed("bob")];
-    mine.status = 0;
-    bobs.status = 0;
+  test("PUSH-013 a push is sent again after a kill, but not after its deadline or without the scope", async () => {
+    const [mine, bobs, late] = [await subscribed("alice"), await subscribed("bob"), await subscribed("alice")];
+    for (const browser of [mine, bobs, late]) browser.status = 0;
+    const { json: lateRow } = await server.post(path, late.subscription, as("alice"));
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "1 + 77" }]), { text: "Done." }));
     await server.post("/chat", turn("durable", "go", { thread_id: fresh() }), as("alice"));
-    await eventually("both pushes", async () => mine.requests === 1 && bobs.requests === 1);
+    await eventually("the pushes", async () => [mine, bobs, late].every(({ requests }) => requests === 1));
 
     await server.kill();
-    mine.status = 201;
-    bobs.status = 201;
+    for (const browser of [mine, bobs, late]) browser.status = 201;
+    const ofLate = () =>
+      rowsIn(sqliteIn(server.dataDir), `SELECT id, body FROM deliveries WHERE body LIKE '%${lateRow.id}%'`);
+    const [row] = await ofLate();
+    const body = JSON.stringify({ ...JSON.parse(String(row?.body)), deadline: Date.now() - 1_000 });
+    await changeIn(sqliteIn(server.dataDir), "UPDATE deliveries SET body = ? WHERE id = ?", body, String(row?.id));
     const { env: narrower } = apiKeys({ ...callers, bob: { ...callers.bob, scopes: ["chat:read"] } });
     await server.restart(narrower);
     const told = await mine.nth(0);
@@ -381,8 +385,9 @@ describe("push notifications", () => {
       const rows = await rowsIn(sqliteIn(server.dataDir), query);
       return rows.length === 0;
     });
+    await eventually("the end of the late push", async () => (await ofLate()).length === 0);
     await decide(told.payload.approval_id);
-    assert.equal(bobs.requests, 1);
+    assert.deepEqual([bobs.requests, late.requests], [1, 1]);
   });
 });
 

@@ -310,6 +310,7 @@ describe("the repository of a thread", () => {
     host.add("acme/empty", null);
     host.add("acme/escape", { "a/out": "-> ../../etc" });
     host.add("acme/absolute", { out: "-> /etc/passwd" });
+    host.add("acme/gitlink", { "a/hooks": "-> ../.GIT/hooks" });
     host.add("acme/chained", { "d/self": "-> .", "d/out": "-> self/../.." });
     host.add("acme/secret", { a: "a" }, { isPrivate: true });
     host.add("acme/large", { a: "a" });
@@ -321,6 +322,7 @@ describe("the repository of a thread", () => {
       ["acme/empty", /no branch main, or is empty/],
       ["acme/escape", /symlink a\/out leads out/],
       ["acme/absolute", /symlink out leads out/],
+      ["acme/gitlink", /symlink a\/hooks leads out/],
       ["acme/chained", /symlink d\/out leads out/],
       ["acme/dotgit", /a path that git refuses/],
       ["acme/many", /repository_too_large: it has more than 100000 files/],
