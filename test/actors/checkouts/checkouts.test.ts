@@ -262,7 +262,7 @@ describe("a checkout", () => {
     }
   });
 
-  test("a tenant has at most 20 checkouts, of which four are cloned at once", async () => {
+  test("a tenant has at most 20 checkouts, and clones at most four at once", async () => {
     const [full, busy] = ["full", "busy"].map((id) => deps.store.tenant(id));
     assert.ok(full && busy);
     const row = (at: number, state: CheckoutRow["state"]): CheckoutRow => ({
