@@ -15,4 +15,6 @@ export interface CommandRequest {
   /** Bytes of each stream that are passed on: the first half and, at the end, the last. Absent for all. */
   readonly keepBytes?: number;
   readonly onOutput: OnOutput;
+  /** Gives up a start that takes long. It does not end a command that has started. */
+  readonly signal?: AbortSignal;
 }

@@ -40,18 +40,21 @@ export class Processes {
   readonly #settings: ProcessSettings;
   readonly #spawner: Spawner;
   readonly #runner: RunnerClient | null;
+  readonly #programFolders: readonly string[];
   #programs: Promise<Programs> | null = null;
 
-  /** `outgoing` connects to the runner; without it commands run on this machine. */
+  /** `outgoing` connects to the runner; without it commands run on this machine. `folders` has bubblewrap and prlimit. */
   constructor(
     settings: ProcessSettings,
-    env: Pick<Env, "id">,
+    env: Pick<Env, "id" | "timer">,
     outgoing: Pick<Outgoing, "send" | "whole"> | null = null,
+    folders: readonly string[] = programFolders,
   ) {
     this.#settings = settings;
+    this.#programFolders = folders;
     this.#spawner = new Spawner(env);
     const { shellRunnerUrl: url, shellRunnerToken: token } = settings;
-    this.#runner = outgoing === null || url === "" ? null : new RunnerClient(outgoing, { url, token });
+    this.#runner = outgoing === null || url === "" ? null : new RunnerClient(outgoing, { url, token }, env);
   }
 
   /** Number of running commands. */
@@ -64,7 +67,7 @@ export class Processes {
     const { argv, env = {}, folder, cwd: begins, keepBytes, onOutput } = request;
     if (this.#runner !== null) return startedBy(this.#runner, request);
     const { shellLocal: mode, shellNetwork: hasNetwork, shellPath, shellReadable: readable } = this.#settings;
-    this.#programs ??= findPrograms();
+    this.#programs ??= findPrograms(this.#programFolders);
     const programs = await this.#programs;
     const fault = faultOf(mode, programs);
     if (fault !== null) throw new CommandsUnavailable(fault);
@@ -128,9 +131,9 @@ function faultOf(mode: Settings["shellLocal"], { bwrap, prlimit }: Programs): st
   return null;
 }
 
-async function findPrograms(): Promise<Programs> {
+async function findPrograms(folders: readonly string[]): Promise<Programs> {
   const find = async (name: string): Promise<string | null> => {
-    for (const folder of programFolders) if (await isProgram(`${folder}/${name}`)) return `${folder}/${name}`;
+    for (const folder of folders) if (await isProgram(`${folder}/${name}`)) return `${folder}/${name}`;
     return null;
   };
   return { bwrap: await find("bwrap"), prlimit: await find("prlimit") };

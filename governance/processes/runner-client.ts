@@ -1,14 +1,20 @@
 import type { Readable } from "node:stream";
+import type { Env, Timer } from "../../bus/env.ts";
 import type { Outgoing, OutgoingRules } from "../egress/outgoing.ts";
 import type { CommandRequest } from "./command-request.ts";
-import { eventCharsMax, type RunnerCommand, type RunnerEvent, type RunnerInput } from "./runner-protocol.ts";
+import { eventsOf } from "./runner-events.ts";
+import type { RunnerCommand, RunnerEvent, RunnerInput } from "./runner-protocol.ts";
 import type { OnOutput, RunningCommand } from "./spawner.ts";
 import type { CommandExit } from "./spawner-frames.ts";
 
 /** Bytes of standard input in one request. */
 const inputBytesMax = 512 * 1024;
+/** Time for the start of a command: less than the calls of background commands wait for it. */
+const startMs = 10_000;
 /** Time for the answer to a request about a running command. */
 const requestMs = 30_000;
+/** Time in which the runner reports the end of a command that it was asked to end. */
+const killMs = 10_000;
 const answerBytesMax = 64 * 1024;
 
 /** Where the runner is. */
@@ -27,21 +33,38 @@ export class RunnerRefusal extends Error {
 export class RunnerClient {
   readonly #outgoing: Pick<Outgoing, "send" | "whole">;
   readonly #place: RunnerPlace;
+  readonly #env: Pick<Env, "timer">;
 
-  constructor(outgoing: Pick<Outgoing, "send" | "whole">, place: RunnerPlace) {
+  constructor(outgoing: Pick<Outgoing, "send" | "whole">, place: RunnerPlace, env: Pick<Env, "timer">) {
     this.#outgoing = outgoing;
     this.#place = place;
+    this.#env = env;
   }
 
   /** Starts a command. Throws RunnerRefusal if the runner does not. */
-  async start({ argv, env = {}, folder, tenantId, keepBytes, onOutput }: CommandRequest): Promise<RunningCommand> {
+  async start(request: CommandRequest): Promise<RunningCommand> {
+    const { signal } = request;
+    const starting = new AbortController();
+    const giveUp = (): void => starting.abort();
+    const timer = this.#env.timer(startMs, giveUp);
+    signal?.addEventListener("abort", giveUp);
+    if (signal?.aborted) giveUp();
+    try {
+      return await this.#start(request, starting.signal);
+    } finally {
+      timer.cancel();
+      signal?.removeEventListener("abort", giveUp);
+    }
+  }
+
+  async #start({ argv, env = {}, folder, tenantId, keepBytes, onOutput }: CommandRequest, signal: AbortSignal) {
     const rules = rulesFor(tenantId);
     const asked: RunnerCommand = {
       ...{ tenant_id: tenantId, argv, env, keep_bytes: keepBytes ?? null },
       folder: folder === null ? null : { below: folder.below, cwd: folder.cwd, hidden: folder.hidden },
     };
     const answer = await this.#outgoing
-      .send(rules, { ...this.#request("POST", "/commands", asked), streams: true })
+      .send(rules, { ...this.#request("POST", "/commands", asked), streams: true, signal })
       .catch(() => {
         throw new RunnerRefusal("the runner of commands cannot be reached");
       });
@@ -52,9 +75,10 @@ export class RunnerClient {
       throw new RunnerRefusal(`the runner of commands has refused (status ${answer.status})`);
     }
     const at = `/commands/${encodeURIComponent(first.value.id)}`;
-    return new CommandOnRunner(answer.body, events, onOutput, (method, path, body) =>
-      this.#outgoing.whole(rules, { ...this.#request(method, at + path, body), timeoutMs: requestMs }, answerBytesMax),
-    );
+    const ask: Ask = (method, path, body) =>
+      this.#outgoing.whole(rules, { ...this.#request(method, at + path, body), timeoutMs: requestMs }, answerBytesMax);
+    const { body } = answer;
+    return new CommandOnRunner({ body, events, onOutput, ask, env: this.#env, keepBytes: keepBytes ?? null });
   }
 
   #request(method: string, path: string, body: unknown) {
@@ -75,17 +99,28 @@ function rulesFor(tenantId: string): OutgoingRules {
 
 type Ask = (method: string, path: string, body?: RunnerInput) => Promise<unknown>;
 
+/** The stream of a command that has started. */
+interface Started {
+  readonly body: Readable;
+  readonly events: AsyncGenerator<RunnerEvent>;
+  readonly onOutput: OnOutput;
+  readonly ask: Ask;
+  readonly env: Pick<Env, "timer">;
+  /** Max bytes of each stream; null for any number. */
+  readonly keepBytes: number | null;
+}
+
 class CommandOnRunner implements RunningCommand {
   readonly exit: Promise<CommandExit>;
-  readonly #ask: Ask;
+  readonly #started: Started;
   /** Input is sent in its order. */
   #sending: Promise<unknown> = Promise.resolve();
   #isOver = false;
-  #isKilled = false;
+  #killing: Timer | null = null;
 
-  constructor(body: Readable, events: AsyncGenerator<RunnerEvent>, onOutput: OnOutput, ask: Ask) {
-    this.#ask = ask;
-    this.exit = this.#follow(body, events, onOutput);
+  constructor(started: Started) {
+    this.#started = started;
+    this.exit = this.#follow();
   }
 
   write(bytes: Uint8Array): Promise<void> {
@@ -99,43 +134,38 @@ class CommandOnRunner implements RunningCommand {
   }
 
   kill(): void {
-    if (this.#isOver || this.#isKilled) return;
-    this.#isKilled = true;
-    void this.#ask("DELETE", "").catch(() => {});
+    if (this.#isOver || this.#killing !== null) return;
+    const { ask, body, env } = this.#started;
+    // A runner ends a command whose stream is closed, also one that does not answer.
+    this.#killing = env.timer(killMs, () => body.destroy());
+    void ask("DELETE", "").catch(() => {});
   }
 
   #send(input: RunnerInput): void {
     this.#sending = this.#sending
-      .then(() => (this.#isOver ? undefined : this.#ask("POST", "/input", input)))
+      .then(() => (this.#isOver ? undefined : this.#started.ask("POST", "/input", input)))
       .catch(() => {});
   }
 
-  async #follow(body: Readable, events: AsyncGenerator<RunnerEvent>, onOutput: OnOutput): Promise<CommandExit> {
+  async #follow(): Promise<CommandExit> {
+    const { body, events, onOutput, keepBytes } = this.#started;
+    const left = { stdout: keepBytes ?? Number.POSITIVE_INFINITY, stderr: keepBytes ?? Number.POSITIVE_INFINITY };
     try {
       for await (const event of events) {
         if ("exit" in event) return event.exit;
-        if ("stream" in event) await onOutput(event.stream, Buffer.from(event.data, "base64"));
+        if (!("stream" in event)) continue;
+        const bytes = Buffer.from(event.data, "base64");
+        left[event.stream] -= bytes.length;
+        if (left[event.stream] < 0) throw new RangeError("the runner sends more than it was asked for");
+        await onOutput(event.stream, bytes);
       }
     } catch {
-      // The connection is gone, or no one takes the output: the runner ends the command.
+      // The connection is gone, no one takes the output, or the runner breaks the protocol: it ends the command.
     } finally {
       this.#isOver = true;
+      this.#killing?.cancel();
       body.destroy();
     }
     return { code: null, signal: null, failure: "lost" };
   }
-}
-
-/** Reads the events of a stream. Throws for a line that is too long or no JSON. */
-async function* eventsOf(body: Readable): AsyncGenerator<RunnerEvent, undefined> {
-  let rest = "";
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    // Events are ASCII: JSON of base64, ids and numbers.
-    rest += chunk.toString("latin1");
-    const lines = rest.split("\n");
-    rest = lines.pop() ?? "";
-    if (rest.length > eventCharsMax) throw new RangeError("an event is too long");
-    for (const line of lines) if (line.startsWith("data:")) yield JSON.parse(line.slice(5)) as RunnerEvent;
-  }
-  return undefined;
 }

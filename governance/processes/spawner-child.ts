@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import type { Writable } from "node:stream";
 import { systemEnv, type Timer } from "../../bus/env.ts";
 import { KeptOutput } from "./kept-output.ts";
@@ -57,7 +58,9 @@ class Job {
     this.#child.stdin?.on("error", () => {});
     this.#child.on("error", (error: NodeJS.ErrnoException) => {
       if (this.#child.pid !== undefined) return;
-      this.#finish({ code: null, signal: null, failure: error.code === "ENOENT" ? "not_found" : "not_started" });
+      // A folder that is gone has the same code.
+      const isUnknown = error.code === "ENOENT" && existsSync(spec.folder ?? "/");
+      this.#finish({ code: null, signal: null, failure: isUnknown ? "not_found" : "not_started" });
     });
     this.#child.on("exit", (code, signal) => {
       this.#ended = [code, signal];

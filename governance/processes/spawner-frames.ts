@@ -43,12 +43,15 @@ export interface SpawnJob {
   readonly secret?: string;
 }
 
+/** Why a command could not start, or was ended by others than its caller. */
+export const commandFailures = ["not_found", "not_started", "too_many_processes", "lost"] as const;
+
 /** How a command ended. `failure` says why it could not start, or why it was ended by others than its caller. */
 export interface CommandExit {
   /** Null if a signal ended it, or if it did not start. */
   readonly code: number | null;
   readonly signal: string | null;
-  readonly failure?: "not_found" | "not_started" | "too_many_processes" | "lost";
+  readonly failure?: (typeof commandFailures)[number];
   /** Bytes of each stream that were left out after the first half of `keepBytes`; absent for none. */
   readonly skipped?: { readonly stdout: number; readonly stderr: number };
 }

@@ -21,6 +21,10 @@ const kinds = (timeout_ms: number) => ({
   containers: {
     containers: [{ name: "ask", image: "i", gateway_url: at(""), container_tool_name: "ask", timeout_ms }],
   },
+  shell: {
+    shell_tools: [{ name: "ask", commands: ["go"], timeout_ms }],
+    workspace: { scope: "tenant" },
+  },
   peers: { peers: [{ name: "site", url: at("/a2a"), timeout_ms }] },
   "mcp-http": { mcp_servers: [{ name: "site", url: at("/mcp"), transport: "http", timeout_ms }] },
   "mcp-sse": { mcp_servers: [{ name: "site", url: at("/sse"), transport: "sse", timeout_ms }] },
@@ -29,13 +33,14 @@ type Kind = keyof ReturnType<typeof kinds>;
 const brief = kinds(500);
 const patient = kinds(60_000);
 /** Kinds whose request has more time than a test: the limit of the run ends a silent one. */
-const late: readonly Kind[] = ["search-tools", "containers"];
+const late: readonly Kind[] = ["search-tools", "containers", "shell"];
 const limits = { max_wall_clock_seconds: 1 };
 /** The call that the model makes. */
 const wanted: Readonly<Record<Kind, readonly [string, object]>> = {
   "http-tools": ["ask", { url: at("/page") }],
   "search-tools": ["ask", { query: "x" }],
   containers: ["ask", {}],
+  shell: ["ask", { argv: ["go"] }],
   peers: ["peer__site", { message: "go" }],
   "mcp-http": ["site__ask", {}],
   "mcp-sse": ["site__ask", {}],
@@ -75,6 +80,9 @@ describe("remote tools", () => {
         SVC_SEARCH_URL: "https://model.test/searx",
         SVC_SEARCH_TIMEOUT_SECONDS: "60",
         SVC_EGRESS_CA_FILE: ca,
+        SVC_SHELL_RUNNER_URL: `http://${plain}`,
+        SVC_SHELL_RUNNER_TOKEN: "token-of-the-runner-0123456789-abcdef",
+        SVC_WORKSPACE_ROOT: tempDir(atEnd),
         SVC_TEST_RESOLVE: JSON.stringify({
           "site.example": plain,
           "other.example": plain,
@@ -134,6 +142,27 @@ describe("remote tools", () => {
         await eventually("it is cancelled by name", async () => far.methods.includes("notifications/cancelled"));
     });
   }
+
+  test("an abort ends a command at its runner", async () => {
+    const thread_id = "abort-command";
+    far.fault = (response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" }).write('data: {"id":"c1"}\n\n');
+    };
+    mock.answer("scripted", inTurn(calls(wanted.shell), { text: "done" }));
+    const ends = () =>
+      far.site.requests.filter(({ method, url }) => method === "DELETE" && url === "/commands/c1").length;
+    const inputs = () => far.site.requests.filter(({ url }) => url === "/commands/c1/input").length;
+    const before = [inputs(), ends()];
+    const turning = server.post("/chat", turn("patient-shell", "go", { thread_id }));
+    await eventually("the command runs", async () => inputs() > Number(before[0]));
+
+    await server.post("/chat/abort", { thread_id });
+    await turning;
+
+    await eventually("the command is ended", async () => ends() === Number(before[1]) + 1);
+    far.fault = null;
+    for (const { response } of far.broken) response.destroy();
+  });
 
   test("an abort cancels the task of a peer", async () => {
     const working = '{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t9","status":{"state":"TASK_STATE_WORKING"}}}}';

@@ -1,6 +1,6 @@
 // spec.shell_tools: commands in the workspace, in the foreground and in the background.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { hasBubblewrap } from "../support/bubblewrap.ts";
@@ -147,6 +147,18 @@ describe("shell tools", () => {
 
       assert.match(await result("agent", bash("true", { cwd }), { thread }), expected);
     });
+
+  test("a command fails while the root of the workspaces is gone, and works when it is back", async (t) => {
+    if (!hasBubblewrap(t)) return;
+    renameSync(root, `${root}.gone`);
+
+    const without = await result("agent", bash("echo ran"));
+    renameSync(`${root}.gone`, root);
+    const back = await result("agent", bash("echo ran"));
+
+    assert.match(without, /^\[tool error\/transport_unavailable\] workspace_root/);
+    assert.match(back, /"stdout":"ran\\n"/);
+  });
 
   test("a command changes the files of its thread only", async (t) => {
     if (!hasBubblewrap(t)) return;

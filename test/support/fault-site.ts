@@ -17,7 +17,7 @@ const json = { "content-type": "application/json" };
 const part = Buffer.alloc(65_536, "x");
 
 /** Writes until the reader leaves. */
-function flood(response: ServerResponse, bytes: Buffer = part): void {
+export function flood(response: ServerResponse, bytes: Buffer = part): void {
   const more = (): void => {
     while (!response.destroyed && response.write(bytes));
     if (!response.destroyed) response.once("drain", more);
@@ -82,7 +82,7 @@ const task = {
   task: { id: "t1", status: { state: "TASK_STATE_COMPLETED" }, artifacts: [{ parts: [{ text: "fine" }] }] },
 };
 
-/** Starts a site with these paths: /page, /searx/search, /run, /a2a, /mcp, and /sse with /sse-post. */
+/** Starts a site with these paths: /page, /searx/search, /run, /commands, /a2a, /mcp, and /sse with /sse-post. */
 export async function startFaultSite(atEnd: Cleanup): Promise<FaultSite> {
   const site = await startWebSite(atEnd);
   const streams = new Set<ServerResponse>();
@@ -112,6 +112,13 @@ export async function startFaultSite(atEnd: Cleanup): Promise<FaultSite> {
   answers("/page", "fine");
   answers("/searx/search", { results: [{ title: "fine", url: "https://site.example/1", content: "" }] });
   answers("/run", { exit_code: 0, output: "fine" });
+  site.on("/commands", (request, response, body) => {
+    if (isBroken(request, response, body)) return;
+    const events = [{ id: "c1" }, { stream: "stdout", data: btoa("fine") }, { exit: { code: 0, signal: null } }];
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+  });
+  for (const path of ["/commands/c1", "/commands/c1/input"]) site.on(path, (_, response) => response.end("{}"));
   site.on("/a2a", (request, response, body) => {
     own.methods.push((JSON.parse(body) as { method: string }).method);
     if (!isBroken(request, response, body))

@@ -122,7 +122,7 @@ class Shell {
       const streams = { stdout: new StreamParts(), stderr: new StreamParts() };
       const startedAt = env.monotonic();
       const command = await processes.start({
-        ...{ argv, folder, tenantId, keepBytes: streamBytesMax },
+        ...{ argv, folder, tenantId, keepBytes: streamBytesMax, signal },
         onOutput: (stream, bytes) => streams[stream].add(bytes),
       });
       let isLate = false;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, type TestContext, test } from "node:test";
@@ -257,6 +257,40 @@ test("no command starts where none is enabled", async () => {
   const none = new Processes(settings("none"), systemEnv());
 
   await assert.rejects(start(none, ["true"]), CommandsUnavailable);
+});
+
+for (const [missing, present] of [
+  ["bubblewrap", []],
+  ["prlimit", ["bwrap"]],
+] as const)
+  test(`bwrap: a command does not run bare where ${missing} is missing`, async (t) => {
+    const folder = tempDir(t);
+    for (const name of present) writeFileSync(join(folder, name), "", { mode: 0o755 });
+    const processes = new Processes(settings("bwrap"), systemEnv(), null, [folder]);
+    t.after(() => processes.close());
+
+    await assert.rejects(start(processes, ["true"]), new RegExp(`CommandsUnavailable: ${missing} is not installed`));
+  });
+
+forEachMode("a command whose folder is gone does not run", async (processes, t) => {
+  const path = join(tempDir(t), "gone");
+  const { exit } = await start(processes, shell("echo ran"), { path });
+
+  const { code, stdout, failure } = await exit;
+  assert.ok(failure === "not_started" || code === 1, String(failure));
+  assert.equal(stdout, "");
+});
+
+forEachMode("a command whose folder is removed while it runs ends as it does itself", async (processes, t) => {
+  const path = join(tempDir(t), "own");
+  mkdirSync(path);
+  const { exit, stdout, command } = await start(processes, shell("echo up; cat; exit 3"), { path, input: null });
+  await eventually("the command is up", async () => stdout() === "up\n");
+
+  rmSync(path, { recursive: true });
+  command.endInput();
+
+  assert.equal((await exit).code, 3);
 });
 
 test("commands are lost with their spawner, and the next one starts another", async (t) => {
