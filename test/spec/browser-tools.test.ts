@@ -147,6 +147,8 @@ describe("browser tools", () => {
       ],
       ["a redirect is followed", "content", "/to-page", /^HTTP 200 http:\/\/site\.example\/page\n/],
       ["status 404 is reported", "content", "/none", /^\[tool error\/not_found\] HTTP 404 .*no such page/s],
+      ["status 500 is reported", "content", "/500", /^\[tool error\/provider_error\] HTTP 500 .*broken/s],
+      ["a page of invalid UTF-8 is read", "content", "/bytes", /one\uFFFDtwo/],
       ["a redirect to loopback is refused", "content", "/to-loopback", blocked, "agent"],
       ["a redirect to a file is refused", "content", "/to-file", blocked],
       // A refresh begins after the page has loaded, and the page may be read before.

@@ -38,6 +38,7 @@ const faults = [
 
 interface Facts {
   readonly pid: number;
+  readonly counts: { readonly begun: number; readonly cancelled: number };
   readonly cwd: string;
   readonly args: readonly string[];
   readonly [variable: string]: unknown;
@@ -60,6 +61,7 @@ describe("MCP servers that are processes", () => {
         ...Object.fromEntries(faults.map((fault) => [fault, stdio(site, [fault], { timeout_ms: 3_000 })])),
         told: stdio(site, ["none", "an argument"], { cwd: folder, env: { SECRET: "secret:SITE", NAME: "Ann" } }),
         twin: stdio(site, ["none"]),
+        patient: stdio(site, ["silent"], { timeout_ms: 60_000 }),
         taught: stdio(site, ["none"], { use_instructions: true }),
         missing: { mcp_servers: [{ name: "site", transport: "stdio", command: "no-such-program" }] },
         everything: stdio(fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js")), [
@@ -101,7 +103,7 @@ describe("MCP servers that are processes", () => {
       .map(Number)[0] ?? 0;
 
   test("MCP-007 a server over stdio gets its arguments, folder and environment, and no others", async () => {
-    const { pid, mark: _, cwd, args, ...variables } = await facts("told");
+    const { pid, mark: _, counts: __, cwd, args, ...variables } = await facts("told");
 
     assert.ok(pid > 0);
     assert.deepEqual([cwd, args], [folder, ["an argument"]]);
@@ -169,6 +171,23 @@ describe("MCP servers that are processes", () => {
 
   test("a filled standard error does not block a server", async () => {
     assert.deepEqual((await run("fills", [["site__fail", {}]])).results, ["written"]);
+  });
+
+  test("an abort of a turn cancels its call at a server that is a process", async () => {
+    const thread_id = "abort";
+    const from = mock.requests.length;
+    mock.answer("scripted", inTurn(calls(["site__fail", {}]), { text: "done" }));
+    const turning = server.request("POST", "/chat", { key: keys.alice, body: turn("patient", "go", { thread_id }) });
+    await eventually("the model is asked", async () => mock.requests.length > from);
+    await eventually("the call is made", async () => (await facts("patient")).counts.begun === 1);
+    const before = await facts("patient");
+
+    await server.request("POST", "/chat/abort", { key: keys.alice, body: { thread_id } });
+    await turning;
+
+    await eventually("the call is cancelled", async () => (await facts("patient")).counts.cancelled === 1);
+    const after = await facts("patient");
+    assert.deepEqual([before.counts.cancelled, after.mark], [0, before.mark]);
   });
 
   for (const [fault, why] of [

@@ -116,6 +116,12 @@ say("registrations: " + (await navigator.serviceWorker.getRegistrations()).lengt
     response.setHeader("content-type", "text/html").write("<p>first words</p>");
   });
   site.on("/silent", () => {});
+  site.on("/500", (_, response) => response.writeHead(500, { "content-type": "text/html" }).end("<p>broken</p>"));
+  site.on("/bytes", (_, response) =>
+    response
+      .writeHead(200, { "content-type": "text/html; charset=utf-8" })
+      .end(Buffer.from("<p>one\xfftwo</p>", "latin1")),
+  );
   site.on("/flood", (_, response) => {
     response.setHeader("content-type", "text/html");
     flood(response, Buffer.alloc(65_536, "<p>x</p>"));

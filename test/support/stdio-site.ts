@@ -3,11 +3,13 @@ import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
 
 // An MCP server that is a process, started by tests with the name of its fault. It speaks the older wire by hand, so that it can break it.
-// Its tool `facts` returns its process, its folder, its arguments and its environment; `fail` shows its fault in the middle of a call.
+// Its tool `facts` returns its process, its folder, its arguments, its environment and how many calls were cancelled; `fail` shows its fault in the middle of a call.
 
 const [, , fault = "none", ...args] = process.argv;
 /** Another one in each process: in a sandbox they have the same number. */
 const mark = randomUUID();
+/** Calls of `fail`, and those that were cancelled. */
+const counts = { begun: 0, cancelled: 0 };
 const write = (message: object): boolean => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
 const text = (value: string) => ({ content: [{ type: "text", text: value }] });
 
@@ -36,8 +38,21 @@ const faultsInCall: Readonly<Record<string, (id: unknown) => void>> = {
 
 function call(id: unknown, name: string): void {
   const { HOME, PATH, LANG, SECRET, NAME, SVC_AUTH_MODE } = process.env;
-  const facts = { pid: process.pid, mark, cwd: process.cwd(), args, HOME, PATH, LANG, SECRET, NAME, SVC_AUTH_MODE };
+  const facts = {
+    pid: process.pid,
+    mark,
+    counts,
+    cwd: process.cwd(),
+    args,
+    HOME,
+    PATH,
+    LANG,
+    SECRET,
+    NAME,
+    SVC_AUTH_MODE,
+  };
   const breaks = faultsInCall[fault];
+  if (name === "fail") counts.begun++;
   if (name === "facts") write({ id, result: text(JSON.stringify(facts)) });
   else if (breaks === undefined) write({ id, result: text("ok") });
   else breaks(id);
@@ -78,6 +93,7 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   else if (method === "tools/list")
     write({ id, result: { tools: ["facts", "fail"].map((name) => ({ name, inputSchema: { type: "object" } })) } });
   else if (method === "tools/call") call(id, params.name ?? "");
+  else if (method === "notifications/cancelled") counts.cancelled++;
   else if (id !== undefined && method !== undefined) write({ id, error: { code: -32601, message: "no such method" } });
 });
 process.stdin.on("end", () => {
