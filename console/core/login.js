@@ -1,11 +1,36 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../parts/icon.js";
 import { html } from "./html.js";
-import { problem, signIn } from "./session.js";
+import { problem, signIn, signOut } from "./session.js";
 import { failure, needsTenant, providers, startOf } from "./sign-in.js";
 
 /** The page that offers the ways to sign in, and asks for a key. */
 export function Login() {
+  return html`<main class="login"><${Card} title="Open the console" /></main>`;
+}
+
+/** The login over a screen whose key has expired. The screen behind it keeps what was typed, for the same person. */
+export function Renewal() {
+  const element = useRef(null);
+  const open = () => element.current?.isConnected && element.current.showModal();
+  useEffect(open, []);
+  return html`<dialog
+    ref=${element}
+    class="renewal"
+    aria-label="Sign in again"
+    onCancel=${(event) => event.preventDefault()}
+    onClose=${open}
+  >
+    <div class="login">
+      <${Card} title="Sign in again">
+        <p>What you have typed stays if you sign in as the same person here. A sign-in at a provider opens the console anew.</p>
+        <button type="button" onClick=${() => signOut()}>Leave without it</button>
+      <//>
+    </div>
+  </dialog>`;
+}
+
+function Card({ title, children }) {
   const field = useRef(null);
   const [isBusy, setBusy] = useState(false);
   useEffect(() => field.current?.focus(), []);
@@ -16,10 +41,9 @@ export function Login() {
     setBusy(false);
     field.current?.select();
   };
-  return html`<main class="login">
-    <form class="card login-card" onSubmit=${submit} autocomplete="off">
+  return html`<form class="card login-card" onSubmit=${submit} autocomplete="off">
       <span class="brand-mark large" aria-hidden="true"><${Icon} name="code" size=${26} /></span>
-      <h1>Open the console</h1>
+      <h1>${title}</h1>
       <${Providers} />
       <p>Enter an API key or a token of this server. It stays in this tab until you close it, and is sent only to this server.</p>
       <label for="key">API key or token</label>
@@ -36,8 +60,8 @@ export function Login() {
       <p id="key-problem" class="problem" role="alert">${problem.value}</p>
       <button class="primary" type="submit" disabled=${isBusy}>${isBusy ? "Opening…" : "Open"}</button>
       <p class="hint">No key yet? The operator of this server lists keys in <code>SVC_AUTH_API_KEYS</code>, or runs an identity provider.</p>
-    </form>
-  </main>`;
+      ${children}
+    </form>`;
 }
 
 /** A link for each provider at which people can sign in; nothing where there is none. */

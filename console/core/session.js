@@ -9,7 +9,7 @@ const keyName = "svc.key";
 /** The caller as GET /auth/whoami answers it; null while nobody is signed in. */
 export const who = signal(null);
 
-/** `starting`, `asking` for a key, or `open`. */
+/** `starting`, `asking` for a key, `open`, or `expired`: the screen waits, with all that was typed, for another key of the same person. */
 export const phase = signal("starting");
 
 /** The reason why the tab asks for a key; empty on the first visit. */
@@ -63,12 +63,20 @@ export function signOut(why = "") {
   forget();
   key.value = null;
   who.value = null;
+  phase.value = "asking";
   ask(why);
 }
 
 refused.subscribe((error) => {
-  if (error !== null && phase.value === "open") signOut(sentenceOf(error));
+  if (error === null || phase.value !== "open") return;
+  forget();
+  key.value = null;
+  phase.value = "expired";
+  problem.value = sentenceOf(error);
 });
+
+/** The caller of this tab as one text. The screens of one person are never shown to another. */
+export const person = computed(() => JSON.stringify([who.value?.tenant_id, who.value?.sub]));
 
 /** True if this server has the route. */
 export function has(route) {
@@ -102,7 +110,7 @@ function operationsOf({ paths }) {
 
 function ask(why) {
   problem.value = why;
-  phase.value = "asking";
+  if (phase.value !== "expired") phase.value = "asking";
 }
 
 function sentenceOf(error) {

@@ -6,10 +6,10 @@ import { Toasts } from "../parts/toast.js";
 import { screens } from "../screens/screens.js";
 import { html } from "./html.js";
 import { waiting } from "./live.js";
-import { Login } from "./login.js";
+import { Login, Renewal } from "./login.js";
 import { pushState, stopPush } from "./push.js";
 import { go, place, to } from "./router.js";
-import { has, may, missing, phase, signOut, who } from "./session.js";
+import { has, may, missing, person, phase, signOut, who } from "./session.js";
 import { isDark, switchTheme, theme } from "./theme.js";
 
 /** How many screens the bar of a phone shows beside "More". */
@@ -19,7 +19,7 @@ const inBar = 4;
 export function Shell() {
   if (phase.value === "starting") return html`<${Loading} label="Opening the console" />`;
   if (phase.value === "asking") return html`<${Login} />`;
-  return html`<${Open} />`;
+  return html`<${Open} key=${person.value} />${phase.value === "expired" ? html`<${Renewal} />` : null}`;
 }
 
 function Open() {

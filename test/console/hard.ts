@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { turn } from "../support/chat.ts";
+import { findProblems } from "../support/console-browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import type { SharedConsole } from "./shared.ts";
@@ -61,6 +62,39 @@ export function hardTests(shared: SharedConsole): void {
 
     await page.getByText("The server does not accept this key.").waitFor();
     assert.equal(await page.evaluate("sessionStorage.getItem('svc.key')"), null);
+    await page.close();
+  });
+
+  test("a key that expires in mid-work leads to a login that keeps what was typed", async (t) => {
+    if (!ready(t)) return;
+    const until = Date.now() + 6_000;
+    const made = await post("/keys", { scopes: ["*"], sub: "eve", expires_at: until });
+    const next = await post("/keys", { scopes: ["*"], sub: "eve" });
+    assert.deepEqual([made.status, next.status], [200, 200], made.text);
+    const page = await open({ key: made.json.key, at: "#/chat?manifest=plain" });
+    const field = page.getByRole("textbox", { name: "Message", exact: true });
+    await field.fill("Not sent yet");
+    await eventually("the key has expired", async () => {
+      const { status } = await shared.server.get("/auth/whoami", { key: made.json.key });
+      return status === 401;
+    });
+    await field.press("Enter");
+
+    await page.getByRole("heading", { name: "Sign in again" }).waitFor();
+    assert.equal(await page.evaluate("sessionStorage.getItem('svc.key')"), null);
+    assert.deepEqual(await findProblems(page), []);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    await page.getByLabel("API key or token").fill("wrong");
+    await page.keyboard.press("Enter");
+    await page.getByText("The server does not accept this key.").waitFor();
+    await page.getByLabel("API key or token").fill(next.json.key);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Sign in again" }).waitFor({ state: "detached" });
+    await eventually("the text in the field", async () => (await field.inputValue()) === "Not sent yet");
+    await field.press("Enter");
+
+    await page.getByText("Good.").waitFor();
     await page.close();
   });
 

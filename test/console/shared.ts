@@ -109,6 +109,7 @@ async function start(executable: string, atEnd: Cleanup) {
       ...keyEnv,
       ...github.settings,
       SVC_COMMERCE_ENABLED: "true",
+      SVC_RUNTIME_KEYS: "true",
       SVC_PORT: String(port),
       SVC_WORKSPACE_ROOT: tempDir(atEnd),
       SVC_PUBLIC_URL: `http://127.0.0.1:${port}`,

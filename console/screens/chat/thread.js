@@ -62,7 +62,8 @@ export class Thread {
     } catch (error) {
       batch(() => {
         this.error.value = error;
-        this.state.value = "failed";
+        // What was read before stays.
+        if (this.state.value !== "idle") this.state.value = "failed";
       });
     }
   }
