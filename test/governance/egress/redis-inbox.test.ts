@@ -1,15 +1,27 @@
-// The inbox of a host: which Redis it refuses, and which entries it takes.
+// The inbox of a host: which Redis it refuses, which entries it takes, and the forms of SVC_REDIS_URL, each with and without TLS.
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { readFileSync } from "node:fs";
+import { after, before, describe, test } from "node:test";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { systemEnv } from "../../../bus/env.ts";
+import { Redis } from "../../../governance/egress/redis.ts";
 import { RedisInbox, UnfitRedis } from "../../../governance/egress/redis-inbox.ts";
 import { readRedisUrl } from "../../../governance/settings/redis-place.ts";
 import { eventually } from "../../support/eventually.ts";
 import { has } from "../../support/needs.ts";
-import { startRedis, startRedisCluster, startSentinel, type TestRedis } from "../../support/redis.ts";
+import {
+  makeCertificate,
+  startRedis,
+  startRedisCluster,
+  startReplica,
+  startSentinel,
+  type TestCertificate,
+  type TestRedis,
+} from "../../support/redis.ts";
 import { type Cleanup, cleanup } from "../../support/temp.ts";
 
 const key = "0123456789abcdef".repeat(4);
+const quiet = { info() {}, warn() {} };
 
 /** The inbox of a host, with the entries that it took and the number that it dropped. */
 function inboxOf({ url }: { readonly url: string }, host: string, atEnd: Cleanup, deployment = "one") {
@@ -23,7 +35,7 @@ function inboxOf({ url }: { readonly url: string }, host: string, atEnd: Cleanup
   const inbox = new RedisInbox({
     ...{
       env: systemEnv(),
-      log: { info() {}, warn() {} },
+      log: quiet,
       host,
       prefix: "svctest",
       keys: [key],
@@ -39,6 +51,8 @@ function inboxOf({ url }: { readonly url: string }, host: string, atEnd: Cleanup
   atEnd.after(() => inbox.close());
   return { inbox, seen };
 }
+
+type Inbox = ReturnType<typeof inboxOf>;
 
 describe("the inbox of a host", () => {
   const unfit: [string, RegExp, (redis: TestRedis) => Promise<unknown>][] = [
@@ -102,50 +116,90 @@ describe("the inbox of a host", () => {
 
     assert.deepEqual(a.seen.unfit, []);
   });
-
-  test("reaches hosts whose inboxes are on different nodes of a Redis Cluster", async (t) => {
-    const atEnd = cleanup(t);
-    const nodes = await startRedisCluster(atEnd);
-    if (!has(t, nodes !== null, "needs redis-server") || nodes === null) return;
-    const url = `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`;
-    // The slots of these ids are on different nodes.
-    const [a, b] = [inboxOf({ url }, "a", atEnd), inboxOf({ url }, "b", atEnd)];
-    await Promise.all([a.inbox.start(), b.inbox.start()]);
-
-    b.inbox.post("a", "b/0", "a/0", Buffer.from("to a"));
-    a.inbox.post("b", "a/0", "b/0", Buffer.from("to b"));
-    await eventually("both entries", async () => a.seen.took.length === 1 && b.seen.took.length === 1);
-
-    const keys = await Promise.all(nodes.map(async ({ client }) => (await client.keys("svctest:inbox:*")).length));
-    assert.deepEqual([a.seen.took, b.seen.took, keys], [["b/0: to a"], ["a/0: to b"], [1, 1]]);
-  });
-
-  test("follows the sentinels to the next master after a failover", async (t) => {
-    const atEnd = cleanup(t);
-    const master = await startRedis(atEnd);
-    if (!has(t, master !== null, "needs redis-server") || master === null) return;
-    const replica = (await startRedis(atEnd, undefined, [
-      ...["--replicaof", "127.0.0.1", String(master.port)],
-    ])) as TestRedis;
-    await eventually("the replica", async () => /master_link_status:up/.test(await replica.client.info("replication")));
-    const sentinel = (await startSentinel(atEnd, master)) as TestRedis;
-    await eventually("the sentinel", async () =>
-      /slaves=1/.test(String(await sentinel.client.call("INFO", "sentinel"))),
-    );
-    const url = `redis+sentinel://127.0.0.1:1,127.0.0.1:${sentinel.port}/main/0`;
-    const [a, b] = [inboxOf({ url }, "a", atEnd), inboxOf({ url }, "b", atEnd)];
-    await Promise.all([a.inbox.start(), b.inbox.start()]);
-    b.inbox.post("a", "b/0", "a/0", Buffer.from("before"));
-    await eventually("an entry", async () => a.seen.took.length === 1);
-
-    await master.kill();
-    await eventually("an entry over the next master", async () => {
-      b.inbox.post("a", "b/0", "a/0", Buffer.from("after"));
-      return a.seen.took.includes("b/0: after");
-    });
-
-    assert.match(await replica.client.info("replication"), /role:master/);
-    assert.ok(a.seen.cut.includes(true), "the loss was noticed");
-    assert.deepEqual(a.seen.unfit, []);
-  });
 });
+
+/** Servers of each form of SVC_REDIS_URL, and the URLs that lead to them. */
+interface Servers {
+  readonly master: TestRedis;
+  readonly replica: TestRedis;
+  readonly nodes: readonly TestRedis[];
+  readonly urls: Readonly<Record<"one" | "sentinel" | "cluster", string>>;
+}
+
+async function startAll(atEnd: Cleanup, tls: TestCertificate | undefined): Promise<Servers | null> {
+  const scheme = tls === undefined ? "redis" : "rediss";
+  const [nodes, master] = await Promise.all([startRedisCluster(atEnd, tls), startRedis(atEnd, undefined, [], tls)]);
+  if (nodes === null || master === null) return null;
+  const replica = (await startReplica(atEnd, master, tls)) as TestRedis;
+  const sentinel = (await startSentinel(atEnd, master, tls)) as TestRedis;
+  const urls = {
+    one: `${scheme}://localhost:${master.port}`,
+    // Nothing listens on port 1.
+    sentinel: `${scheme}+sentinel://127.0.0.1:1,127.0.0.1:${sentinel.port}/main/0`,
+    cluster: `${scheme}+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`,
+  };
+  return { master, replica, nodes, urls };
+}
+
+for (const isTls of [false, true])
+  describe(`Redis ${isTls ? "over" : "without"} TLS`, () => {
+    const atEnd = cleanup();
+    const trusted = getCACertificates("default");
+    let servers: Servers | null = null;
+    let tls: TestCertificate | undefined;
+    before(async () => {
+      tls = isTls ? makeCertificate(atEnd) : undefined;
+      servers = await startAll(atEnd, tls);
+    });
+    after(() => setDefaultCACertificates(trusted));
+
+    for (const form of ["one", "sentinel", "cluster"] as const)
+      test(`carries entries and commands with the URL of ${form === "one" ? "one server" : `a ${form}`}`, async (t) => {
+        if (!has(t, servers !== null, "needs redis-server") || servers === null) return;
+        const url = servers.urls[form];
+        const ends = cleanup(t);
+        setDefaultCACertificates(trusted);
+        const stranger = inboxOf({ url }, "stranger", ends);
+        if (isTls) await stranger.inbox.start();
+        stranger.inbox.close();
+        if (tls) setDefaultCACertificates([...trusted, readFileSync(tls.cert, "utf8")]);
+        // The slots of these ids are on different nodes of the cluster.
+        const [a, b] = [inboxOf({ url }, "a", ends), inboxOf({ url }, "b", ends)];
+        await Promise.all([a.inbox.start(), b.inbox.start()]);
+        const redis = new Redis(readRedisUrl(url), systemEnv(), quiet);
+        ends.after(() => redis.close());
+
+        b.inbox.post("a", "b/0", "a/0", Buffer.from("to a"));
+        a.inbox.post("b", "a/0", "b/0", Buffer.from("to b"));
+        await eventually("both entries", async () => a.seen.took.length === 1 && b.seen.took.length === 1);
+        await redis.command("SET", `queue ${form}`, "task");
+        const stored = await redis.command("GET", `queue ${form}`);
+
+        assert.deepEqual([a.seen.took, b.seen.took, stored], [["b/0: to a"], ["a/0: to b"], "task"]);
+        // Who does not trust the certificate is not connected.
+        assert.deepEqual([a.seen.cut, b.seen.cut, stranger.seen.cut], [[false], [false], isTls ? [true] : []]);
+        if (form !== "cluster") return;
+        const keys = servers.nodes.map(async ({ client }) => (await client.keys("svctest:inbox:*")).length);
+        assert.deepEqual(await Promise.all(keys), [1, 1]);
+      });
+
+    test("follows the sentinels to the next master after a failover", async (t) => {
+      if (!has(t, servers !== null, "needs redis-server") || servers === null) return;
+      const { master, replica, urls } = servers;
+      const ends = cleanup(t);
+      const [a, b] = ["a", "b"].map((host) => inboxOf({ url: urls.sentinel }, host, ends)) as [Inbox, Inbox];
+      await Promise.all([a.inbox.start(), b.inbox.start()]);
+      b.inbox.post("a", "b/0", "a/0", Buffer.from("before"));
+      await eventually("an entry", async () => a.seen.took.length === 1);
+
+      await master.kill();
+      await eventually("an entry over the next master", async () => {
+        b.inbox.post("a", "b/0", "a/0", Buffer.from("after"));
+        return a.seen.took.includes("b/0: after");
+      });
+
+      assert.match(await replica.client.info("replication"), /role:master/);
+      assert.ok(a.seen.cut.includes(true), "the loss was noticed");
+      assert.deepEqual(a.seen.unfit, []);
+    });
+  });
