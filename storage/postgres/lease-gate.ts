@@ -47,6 +47,11 @@ export class LeaseGate implements ProcessLock {
     });
   }
 
+  /** True if the host has had a lease. */
+  get hasEntered(): boolean {
+    return this.#validUntil !== Number.POSITIVE_INFINITY;
+  }
+
   get isHeld(): boolean {
     return this.#isOpen();
   }

@@ -27,6 +27,13 @@ export function isEndedByServer(error: unknown): boolean {
   return sqlState(error) === "57P01";
 }
 
+/** True if no connection was made, because the server is away, starts or shuts down. */
+export function isUnreachable(error: unknown): boolean {
+  if (error instanceof DatabaseError) return ["57P01", "57P02", "57P03"].includes(sqlState(error));
+  const { code = "", message } = error as Error & { code?: string };
+  return /^E[A-Z]+$/.test(code) || message === "Connection terminated unexpectedly";
+}
+
 /** True if the server takes no writes: it is a standby, or was set read-only. */
 export function isReadOnly(error: unknown): boolean {
   return sqlState(error) === "25006";

@@ -11,7 +11,7 @@ import { LeaseGate } from "./lease-gate.ts";
 import { PipelineError, type PipelineItem } from "./pipeline.ts";
 import { openPool, type PostgresPool } from "./pool.ts";
 import { type ProcessLock, takeProcessLock } from "./process-lock.ts";
-import { isEndedByServer, isReadOnly, isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
+import { isEndedByServer, isReadOnly, isStalePlan, isTransient, isUnreachable, postgresRefusal } from "./refusal.ts";
 
 /**
  * Max time of a close: for pending work, whose callers have given up, and for the server to close its side. An
@@ -21,6 +21,9 @@ const goodbyeMs = 5_000;
 
 /** Max wait of a batch for the lease of this host, during an outage. */
 const gateMs = 60_000;
+
+/** Pause before another connection, while the server cannot be reached and the lease of this host is valid. */
+const unreachableMs = 100;
 
 /** Max attempts of a transaction that conflicts with others. */
 const attemptsMax = 3;
@@ -111,6 +114,13 @@ export async function openPostgresWriter(
         if (rows !== null) return rows;
         attempt--;
       } catch (error) {
+        const isUnsent = !(error instanceof PipelineError) && isUnreachable(error);
+        // The lease outlasts a lost server for a moment. Then the gate holds the batch back, so it waits here until then.
+        if (isUnsent && isGated && gate?.hasEntered === true && env.monotonic() < gateUntil) {
+          await new Promise<void>((resolve) => env.timer(unreachableMs, resolve));
+          attempt--;
+          continue;
+        }
         const cause = error instanceof PipelineError ? error.cause : error;
         const isCutOff = error instanceof PipelineError && error.isBeforeCommit && isEndedByServer(cause);
         if (attempt < attemptsMax && (isTransient(cause) || isStalePlan(cause) || isCutOff)) continue;

@@ -70,6 +70,12 @@ describe("a deployment of two hosts", { skip }, () => {
       return answer.json.error === "dependency_unavailable" && answer;
     });
     const own = await go(left, on.left);
+    mock.answer("durable", { text: "Done." });
+    const accepted = await go(left, on.left, "durable");
+    const done = await eventually("the end of the durable run", async () => {
+      const { json } = await left.get(`/chat/runs/${accepted.json.resume_token}`, as);
+      return json.status === "completed" && json;
+    });
     const read = await left.get(`/chat/history/${on.right}`, as);
     const [ready, required, health] = await Promise.all(
       ["/ready", "/ready?require=database,object_store", "/health"].map((path) => left.get(path)),
@@ -78,15 +84,21 @@ describe("a deployment of two hosts", { skip }, () => {
     await eventually("the thread of the other host", async () => (await go(left, on.right)).status === 200);
 
     assert.deepEqual([refused.status, refused.headers["retry-after"] !== undefined], [503, true]);
-    assert.deepEqual([own.status, read.status], [200, 200]);
+    assert.deepEqual([own.status, accepted.status, read.status], [200, 202, 200]);
+    assert.match(JSON.stringify(done), /Done/);
     assert.deepEqual([ready?.status, required?.status, health?.status], [503, 200, 200]);
   });
 
-  test("without Postgres new turns are refused within ten seconds, and both hosts recover", async () => {
+  test("without Postgres new turns are refused within ten seconds, and all recovers", async () => {
     const on = await threads("postgres");
     assert.equal((await go(left, on.left)).status, 200);
+    const held = gate();
+    mock.answer("slow", says("Let me see.", held.opened, " Written later."));
+    const stream = await left.stream("/chat/stream", turn("slow", "go", { thread_id: "outlives" }), as);
+    await framesUntil(stream, ({ name }) => name === "text_delta");
 
     postgres.cut();
+    held.open();
     const startedAt = performance.now();
     const refused = await go(left, on.left);
     const tookMs = performance.now() - startedAt;
@@ -96,7 +108,16 @@ describe("a deployment of two hosts", { skip }, () => {
     postgres.restore();
     for (const server of [left, right])
       await eventually("a turn", async () => (await go(server, on.left)).status === 200);
+    const frames = await stream.rest();
+    const { transcript } = (await right.get("/chat/sessions/outlives", as)).json as {
+      transcript: { kind: string; content: string }[];
+    };
 
+    assert.equal(frames.filter(({ name }) => name === "done").length, 1, JSON.stringify(frames));
+    assert.deepEqual(
+      transcript.filter(({ kind }) => kind === "message").map(({ content }) => content),
+      ["go", "Let me see. Written later."],
+    );
     assert.ok(refused.status === 503 && tookMs < 11_000, `${refused.status} after ${tookMs} ms`);
     assert.deepEqual([ready?.status, health?.status], [503, 200]);
     assert.ok(left.isRunning && right.isRunning, "no host has declared the other dead");

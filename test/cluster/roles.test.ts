@@ -44,7 +44,8 @@ describe("a process for each duty", { skip }, () => {
     metricsUrl = `http://127.0.0.1:${port}`;
     [api, worker, scheduler] = await Promise.all([
       cluster.host({}, "api"),
-      cluster.host({ SVC_METRICS_PORT: port }, "worker"),
+      // Its pool is a setting in which hosts should not differ.
+      cluster.host({ SVC_METRICS_PORT: port, SVC_DB_POOL_SIZE: "5" }, "worker"),
       cluster.host({}, "scheduler"),
     ]);
     await seesHosts(api, 3);
@@ -68,10 +69,8 @@ describe("a process for each duty", { skip }, () => {
     });
 
     assert.deepEqual(items.map(({ duties }) => duties.join()).sort(), ["api", "scheduler", "worker"]);
-    assert.deepEqual(
-      items.flatMap(({ differs }) => differs),
-      [],
-    );
+    const differing = items.map(({ duties, differs }) => `${duties.join()}: ${differs.join()}`);
+    assert.deepEqual(differing.toSorted(), ["api: ", "scheduler: ", "worker: settings"]);
     assert.deepEqual(
       probes.map(({ status }) => status),
       [200, 200, 401],
@@ -89,6 +88,11 @@ describe("a process for each duty", { skip }, () => {
       await assert.rejects(cluster.host({ [setting]: tempDir(atEnd) }, "worker"), words);
       await seesHosts(api, 3);
     });
+
+  test("a host with other settings is named in the log", () => {
+    const logged = api.logs.filter(({ msg }) => msg === "a host of this deployment runs with other settings");
+    assert.equal(logged.length, 1);
+  });
 
   test("a durable run works on the worker, and is followed and stopped at the api", async () => {
     const held = gate();

@@ -5,7 +5,7 @@ import { before, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pino } from "pino";
 import { threadAddress } from "../../bus/address.ts";
-import { systemEnv } from "../../bus/env.ts";
+import { type Env, systemEnv } from "../../bus/env.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
 import { systemSql } from "../../storage/store/statements.ts";
@@ -28,7 +28,16 @@ const undoneAndApplied = systemSql(
   "UPDATE schema_revisions SET applied_at = applied_at + 1 WHERE revision = '0000'",
 );
 
+/** Ends the leases of earlier tests. */
+const noHosts = systemSql("test_no_hosts", "DELETE FROM hosts");
+
 const env = systemEnv();
+/** Time that passes twenty times as fast. The leases follow the clock of the store. */
+const hasty: Env = {
+  ...env,
+  monotonic: () => env.monotonic() * 20,
+  timer: (ms, work) => env.timer(ms / 20, work),
+};
 const log = pino({ level: "silent" });
 const never = 2 ** 30;
 
@@ -43,7 +52,7 @@ for (const dialect of dialects)
     });
 
     /** A process with its own connection, whose model pauses this long before each piece of its answer. */
-    function start({ alone = false, pauseMs = never } = {}) {
+    function start({ alone = false, pauseMs = never, time = env } = {}) {
       const host = env.id().slice(0, 16);
       const store = refusingStore(database.another());
       const model = new ScriptedModel(
@@ -56,7 +65,7 @@ for (const dialect of dialects)
       const lost: Error[] = [];
       let looks = 0;
       const lease = new HostLease({
-        env,
+        env: time,
         store: store.system,
         host,
         mode: alone ? "alone" : "cluster",
@@ -197,6 +206,29 @@ for (const dialect of dialects)
       const [left] = await database.store.system.write(expireHostsOps(database.store.system));
       assert.deepEqual(left, []);
     });
+
+    for (const alone of [false, true])
+      test(`a host ${alone ? "outside" : "of"} a cluster is refused beside another kind, with what to set`, async () => {
+        await database.store.system.write([database.store.system.op(noHosts, [])]);
+        const [other, own] = [start({ alone: !alone }), start({ alone, time: hasty })];
+        await other.lease.keep();
+
+        await own.lease.keep();
+        await own.lease.keep();
+        await other.lease.leave();
+
+        const words = alone
+          ? "hosts of a cluster use this database"
+          : "an svc process outside a cluster uses this database";
+        assert.deepEqual(
+          own.lost.map(({ message }) => [
+            message.startsWith(words),
+            /set SVC_REDIS_URL and SVC_CLUSTER_KEY/.test(message),
+          ]),
+          [[true, true]],
+        );
+        assert.deepEqual([other.lost, own.looks()], [[], 0]);
+      });
 
     test("a host whose lease a downgrade deleted reports the schema change", async () => {
       const own = await testStore(dialect, atEnd);
