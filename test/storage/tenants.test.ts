@@ -699,6 +699,8 @@ test("a successful attack would be seen: the victim's own store shows the canary
     "skill_feedback_pending",
     // It returns a time.
     "skill_trees_by_repository_id_tree_hash",
+    // It returns names and times.
+    "skills_live_marks",
     "skills_nth",
     "stored_bytes_of_kind",
     "task_waiting",
