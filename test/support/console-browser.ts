@@ -19,7 +19,7 @@ interface OpenOptions {
 }
 
 const stepMsMax = 20_000;
-/** One process draws all tabs of the server: the start of a process costs half a second. */
+/** `--process-per-site` lets tabs of one server share a renderer process where Chromium allows it. */
 const flags = ["--no-sandbox", "--disable-gpu", "--process-per-site"];
 const viewport = { width: 1280, height: 800 };
 let axe: string | null = null;
