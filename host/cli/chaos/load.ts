@@ -194,10 +194,12 @@ export class ChaosLoad {
     const decision = isDenied ? "denied" : "approved";
     const known = this.decided.get(id) ?? { rule, call, decisions: new Set<string>() };
     this.decided.set(id, known);
-    // Record the decision first: it may take effect even if the reply is lost.
+    const isRepeated = known.decisions.has(decision);
+    // Record the decision first: it may take effect even if the reply is lost, or says that the server could not confirm it.
     known.decisions.add(decision);
     const answer = await this.#client.post(`/approvals/${id}/decide`, this.#keyOf(tenant), { decision });
-    if (answer !== null && answer.status !== 200) known.decisions.delete(decision);
+    const isRefused = answer !== null && answer.status >= 400 && answer.status < 500;
+    if (isRefused && !isRepeated) known.decisions.delete(decision);
   }
 }
 

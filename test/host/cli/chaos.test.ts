@@ -1,9 +1,16 @@
 // svc chaos: it kills its own server repeatedly and compares the data with the acknowledged writes.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { systemEnv } from "../../../bus/env.ts";
+import { ChaosClient } from "../../../host/cli/chaos/client.ts";
+import { ChaosLoad } from "../../../host/cli/chaos/load.ts";
+import { Seeded } from "../../../host/cli/chaos/seeded.ts";
 import { chaosOf } from "../../support/chaos.ts";
+import { eventually } from "../../support/eventually.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 
 describe("svc chaos", () => {
@@ -31,6 +38,32 @@ describe("svc chaos", () => {
       ["no effect with a key is applied twice", "a once call runs once, unless a person approved a second try"],
     );
     assert.match(broken[0]?.broken[0] ?? "", /^run-\d-chaos_look has the keys /);
+  });
+
+  test("a decision counts if its answer leaves open whether it took effect, and not if it was refused", async (t) => {
+    const decided: string[] = [];
+    const server = createServer((request, response) => {
+      const id = /approvals\/(\w+)\/decide/.exec(request.url ?? "")?.[1];
+      const isFirst = id !== undefined && !decided.includes(id);
+      if (id !== undefined) decided.push(id);
+      const ids = decided.length === 0 ? ["lost", "refused", "late"] : ["late"];
+      const items = ids.map((one) => ({ id: one, rule_id: "asks", tool_call_id: `call-${one}` }));
+      const status = id === undefined ? 200 : isFirst && id !== "refused" ? 503 : 409;
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ items }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    t.after(() => server.close());
+    const client = new ChaosClient(() => `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const load = new ChaosLoad(client, new Seeded(1), systemEnv(), { acme: "key" });
+
+    const living = load.live();
+    await eventually("both decisions of a request that is still pending", async () => decided.length >= 7);
+    load.stop();
+    await living;
+    await client.close();
+
+    const counted = [...load.decided].map(([id, { decisions }]) => [id, [...decisions]]);
+    assert.deepEqual(Object.fromEntries(counted), { lost: ["denied"], refused: [], late: ["approved"] });
   });
 
   test("a guarantee that no run tested is unchecked, which is exit 3", async () => {
