@@ -12,6 +12,7 @@ import type { AbortReason, SubmitTurn, TurnAccepted } from "../../bus/protocol/r
 import type { MakeControl } from "../../governance/controls/control.ts";
 import { loadSettings, type Settings } from "../../governance/settings/settings.ts";
 import { type ActorDeps, actorKinds, createActorDeps } from "../../host/actor-deps.ts";
+import type { LoadedPlugin } from "../../host/plugin-seams.ts";
 import { createResolver } from "../../manifests/resolve/resolve.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { emptyTurn } from "./empty-turn.ts";
@@ -59,6 +60,8 @@ interface ProcessOptions {
   readonly model: ModelProvider;
   /** Tools added to the built-in ones. */
   readonly tools?: readonly Tool[];
+  /** The loaded plugins; none by default. */
+  readonly plugins?: readonly LoadedPlugin[];
   /** Controls added to the built-in ones. */
   readonly controls?: readonly MakeControl[];
   /** Unique for each process on a store. */
@@ -88,6 +91,7 @@ export class ActorProcess {
     model,
     tools = [],
     controls = [],
+    plugins = [],
     bootId,
     busOptions = {},
     wrap = (deps) => deps,
@@ -104,7 +108,7 @@ export class ActorProcess {
     });
     const unused = { engine: "sqlite", path: "" } as const;
     const config = { node: 0, actorNodes: [node], settings, store: unused, bootId, incarnation: 0, version: "1" };
-    const made = createActorDeps(config, env, store, this.bus);
+    const made = createActorDeps(config, env, store, this.bus, plugins);
     const models = { ...made.models, provider: () => model };
     const toolSources = [...made.toolSources, toolList("the test", tools)];
     const registries = registriesOf(settings, { models, secrets: made.secrets, toolSources, patterns: made.patterns });

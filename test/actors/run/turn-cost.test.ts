@@ -3,6 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { newsTopic, readNews } from "../../../bus/protocol/news.ts";
+import { loadDeployment } from "../../../host/deployment.ts";
+import type { LoadedPlugin } from "../../../host/plugin-seams.ts";
 import type { Scope, Store } from "../../../storage/store/store.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
 import { scopeWith } from "../../support/scope-with.ts";
@@ -61,6 +63,7 @@ async function costsOf(
   content: string,
   crowd: number,
   onNews?: (text: string) => void,
+  plugins: readonly LoadedPlugin[] = [],
 ): Promise<{ first: Cost; later: Cost }> {
   const sim = new Sim(1);
   const disk = await SimDisk.open(atEnd);
@@ -68,7 +71,7 @@ async function costsOf(
   const cost: Cost = { batches: 0, statements: 0, values: 0, characters: 0, reads: 0, messages: 0 };
   const store = counted(disk.store(sim, env), cost);
   const model = new ScriptedModel(env, answer, () => 3);
-  const process = new ActorProcess({ env, store, settings, model, bootId: "one" });
+  const process = new ActorProcess({ env, store, settings, model, plugins, bootId: "one" });
   atEnd.after(() => process.close());
   if (onNews) process.bus.subscribeEverywhere(newsTopic("acme"), onNews);
   const deliver = process.host.deliver.bind(process.host);
@@ -130,6 +133,23 @@ test("a turn whose news a console hears costs no statement and no message to an 
   // The start and the end of each of the four turns: the run, and its thread.
   assert.equal(news.length, 16);
   assert.ok(texts.length <= 8, "news of one moment share a message");
+});
+
+test("a turn of a manifest without the shop costs the same with the shop's plugin and without it", async () => {
+  const { plugins } = await loadDeployment({ SVC_COMMERCE_ENABLED: "true" });
+  assert.deepEqual(
+    plugins.map(({ plugin }) => plugin.name),
+    ["commerce"],
+  );
+  for (const [manifest, content] of [
+    ["plain", "hello"],
+    ["counting", "count"],
+  ] as const)
+    assert.deepEqual(
+      await costsOf(manifest, content, 1, undefined, plugins),
+      await costsOf(manifest, content, 1),
+      manifest,
+    );
 });
 
 function within(cost: Cost, most: Cost): void {
