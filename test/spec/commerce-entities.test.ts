@@ -417,6 +417,20 @@ describe("entities, monitoring and left carts", () => {
     assert.match(text, /^orchestrator_geo_rank_bucket\{[^}]*le="2"[^}]*\} 1$/m);
   });
 
+  test("GEO-001 a brand has at most 500 questions, and a known one is no further question", async () => {
+    const { items } = (await request("GET", "/geo/queries?brand_id=trail&limit=100")).json;
+    const texts = Array.from({ length: 500 - items.length }, (_, at) => ({ text: `Question ${at}?`, active: false }));
+    const post = (queries: readonly object[]) => request("POST", "/geo/queries", { brand_id: "trail", queries });
+    const made: number[] = [];
+    for (let at = 0; at < texts.length; at += 100) made.push((await post(texts.slice(at, at + 100))).status);
+
+    const known = await post(texts.slice(0, 100));
+    const full = await post([{ text: "One more?" }]);
+
+    assert.deepEqual(new Set(made), new Set([200]));
+    assert.deepEqual([known.status, full.status, full.json.error], [200, 409, "geo_queries_full"]);
+  });
+
   test("B2B-018 a cart keeps the price of when a product was added, with the rules of then", async () => {
     await request("POST", "/brands/trail/catalog", { products: [{ id: "pole", title: "Pole", price_cents: 1_000 }] });
     await request("PATCH", "/brands/trail", { identity: { structured_data: { enabled: true } } });
