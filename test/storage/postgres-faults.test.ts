@@ -110,8 +110,9 @@ describe("Postgres that fails", { skip }, () => {
         );
         return rows.length > 0;
       });
+      // Wait for the end of the connections: with the lock free, the batch could reach its commit first.
       await client.query(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'svc'",
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'svc'",
       );
       await client.query("COMMIT");
       await busy;
